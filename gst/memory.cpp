@@ -72,15 +72,15 @@ struct WrappedMemory {
   Body* body;
 };
 
-struct Allocator {
+struct CudaIpcVideoAllocator {
   GstCudaAllocator parent;
 };
-struct AllocatorClass {
+struct CudaIpcVideoAllocatorClass {
   GstCudaAllocatorClass parent_class;
 };
 
 GType cudaipc_allocator_get_type();
-G_DEFINE_TYPE(Allocator, cudaipc_allocator, GST_TYPE_CUDA_ALLOCATOR)
+G_DEFINE_TYPE(CudaIpcVideoAllocator, cudaipc_allocator, GST_TYPE_CUDA_ALLOCATOR)
 
 Body& body_of(GstMemory* memory) { return *reinterpret_cast<WrappedMemory*>(memory)->body; }
 
@@ -182,11 +182,11 @@ void free_memory(GstAllocator*, GstMemory* memory) {
   g_free(wrapped);
 }
 
-void cudaipc_allocator_class_init(AllocatorClass* klass) {
+void cudaipc_allocator_class_init(CudaIpcVideoAllocatorClass* klass) {
   GST_ALLOCATOR_CLASS(klass)->free = free_memory;
 }
 
-void cudaipc_allocator_init(Allocator* self) {
+void cudaipc_allocator_init(CudaIpcVideoAllocator* self) {
   GstAllocator* allocator = GST_ALLOCATOR_CAST(self);
   allocator->mem_map = map;
   // The parent's variant takes precedence over mem_unmap, and expects its own private part.

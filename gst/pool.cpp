@@ -44,18 +44,18 @@ struct PoolState {
   std::array<GstBuffer*, wire::kMaxSlots> idle GUARDED_BY(mutex){};
 };
 
-struct Pool {
+struct CudaIpcVideoPool {
   GstCudaBufferPool parent;
   PoolState* state;
 };
-struct PoolClass {
+struct CudaIpcVideoPoolClass {
   GstCudaBufferPoolClass parent_class;
 };
 
 GType cudaipc_pool_get_type();
-G_DEFINE_TYPE(Pool, cudaipc_pool, GST_TYPE_CUDA_BUFFER_POOL)
+G_DEFINE_TYPE(CudaIpcVideoPool, cudaipc_pool, GST_TYPE_CUDA_BUFFER_POOL)
 
-PoolState& state_of(GstBufferPool* pool) { return *reinterpret_cast<Pool*>(pool)->state; }
+PoolState& state_of(GstBufferPool* pool) { return *reinterpret_cast<CudaIpcVideoPool*>(pool)->state; }
 
 const gchar** get_options(GstBufferPool*) {
   static const gchar* options[] = {GST_BUFFER_POOL_OPTION_VIDEO_META, nullptr};
@@ -198,11 +198,11 @@ void release_buffer(GstBufferPool* pool, GstBuffer* buffer) {
 void flush_start(GstBufferPool* pool) { state_of(pool).returned.notify_all(); }
 
 void finalize(GObject* object) {
-  delete reinterpret_cast<Pool*>(object)->state;
+  delete reinterpret_cast<CudaIpcVideoPool*>(object)->state;
   G_OBJECT_CLASS(cudaipc_pool_parent_class)->finalize(object);
 }
 
-void cudaipc_pool_class_init(PoolClass* klass) {
+void cudaipc_pool_class_init(CudaIpcVideoPoolClass* klass) {
   G_OBJECT_CLASS(klass)->finalize = finalize;
   auto* pool_class = GST_BUFFER_POOL_CLASS(klass);
   pool_class->get_options = get_options;
@@ -214,7 +214,7 @@ void cudaipc_pool_class_init(PoolClass* klass) {
   pool_class->flush_start = flush_start;
 }
 
-void cudaipc_pool_init(Pool* pool) { pool->state = new PoolState; }
+void cudaipc_pool_init(CudaIpcVideoPool* pool) { pool->state = new PoolState; }
 
 }  // namespace
 

@@ -114,17 +114,17 @@ struct SinkState {
   Counters counters;
 };
 
-struct Sink {
+struct CudaIpcVideoSink {
   GstBaseSink parent;
   SinkState* state;
 };
-struct SinkClass {
+struct CudaIpcVideoSinkClass {
   GstBaseSinkClass parent_class;
 };
 
-G_DEFINE_TYPE(Sink, cudaipc_video_sink, GST_TYPE_BASE_SINK)
+G_DEFINE_TYPE(CudaIpcVideoSink, cudaipc_video_sink, GST_TYPE_BASE_SINK)
 
-SinkState& state_of(gpointer sink) { return *static_cast<Sink*>(sink)->state; }
+SinkState& state_of(gpointer sink) { return *static_cast<CudaIpcVideoSink*>(sink)->state; }
 
 enum Property {
   PROP_0,
@@ -295,7 +295,7 @@ Result<uint32_t> choose_sync(const ContextPtr& context, const DeviceInfo& device
   return wanted & possible;
 }
 
-Result<std::unique_ptr<Running>> start_running(Sink* sink, const Settings& settings,
+Result<std::unique_ptr<Running>> start_running(CudaIpcVideoSink* sink, const Settings& settings,
                                                GstCudaContext** gst_context,
                                                std::string& ipc_mode) {
   auto address = resolve_address(settings.address.get());
@@ -350,7 +350,7 @@ Result<std::unique_ptr<Running>> start_running(Sink* sink, const Settings& setti
 }
 
 gboolean start(GstBaseSink* base) {
-  auto* sink = reinterpret_cast<Sink*>(base);
+  auto* sink = reinterpret_cast<CudaIpcVideoSink*>(base);
   SinkState& state = state_of(sink);
   Settings settings;
   GstCudaContext* context = nullptr;
@@ -868,7 +868,7 @@ GstStateChangeReturn change_state(GstElement* element, GstStateChange transition
 }
 
 void finalize(GObject* object) {
-  SinkState* state = static_cast<Sink*>(static_cast<gpointer>(object))->state;
+  SinkState* state = static_cast<CudaIpcVideoSink*>(static_cast<gpointer>(object))->state;
   {
     MutexLock lock(state->mutex);
     gst_clear_object(&state->context);
@@ -919,7 +919,7 @@ void install_properties(GObjectClass* klass) {
   g_object_class_install_properties(klass, N_PROPERTIES, properties);
 }
 
-void cudaipc_video_sink_class_init(SinkClass* klass) {
+void cudaipc_video_sink_class_init(CudaIpcVideoSinkClass* klass) {
   GST_DEBUG_CATEGORY_INIT(cudaipcsink_debug, "cudaipcsink", 0, "CUDA IPC video sink");
   auto* object_class = G_OBJECT_CLASS(klass);
   object_class->set_property = set_property;
@@ -951,7 +951,7 @@ void cudaipc_video_sink_class_init(SinkClass* klass) {
   gst_type_mark_as_plugin_api(slow_consumer_get_type(), static_cast<GstPluginAPIFlags>(0));
 }
 
-void cudaipc_video_sink_init(Sink* sink) {
+void cudaipc_video_sink_init(CudaIpcVideoSink* sink) {
   sink->state = new SinkState;
   auto* base = GST_BASE_SINK(sink);
   // The last sample would keep a slot for good.

@@ -139,19 +139,19 @@ struct SrcState {
   Counters counters;
 };
 
-struct Src {
+struct CudaIpcVideoSrc {
   GstBaseSrc parent;
   SrcState* state;
 };
-struct SrcClass {
+struct CudaIpcVideoSrcClass {
   GstBaseSrcClass parent_class;
 };
 
 void uri_handler_init(gpointer iface, gpointer);
-G_DEFINE_TYPE_WITH_CODE(Src, cudaipc_video_src, GST_TYPE_BASE_SRC,
+G_DEFINE_TYPE_WITH_CODE(CudaIpcVideoSrc, cudaipc_video_src, GST_TYPE_BASE_SRC,
                         G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init))
 
-SrcState& state_of(gpointer src) { return *static_cast<Src*>(src)->state; }
+SrcState& state_of(gpointer src) { return *static_cast<CudaIpcVideoSrc*>(src)->state; }
 
 std::shared_ptr<Running> running_of(gpointer src) {
   SrcState& state = state_of(src);
@@ -312,7 +312,7 @@ void uri_handler_init(gpointer iface, gpointer) {
 // --- Start and stop
 
 // On the streaming thread, while connecting.
-Result<ContextPtr> make_context(Src* src, int wanted, const Uuid& uuid, const ContextPtr& local) {
+Result<ContextPtr> make_context(CudaIpcVideoSrc* src, int wanted, const Uuid& uuid, const ContextPtr& local) {
   SrcState& state = state_of(src);
   if (local) {
     // The sink's own context: its memory is at home there.
@@ -348,7 +348,7 @@ Result<ContextPtr> make_context(Src* src, int wanted, const Uuid& uuid, const Co
   return wrapped;
 }
 
-Result<std::shared_ptr<Running>> start_running(Src* src, const Settings& settings) {
+Result<std::shared_ptr<Running>> start_running(CudaIpcVideoSrc* src, const Settings& settings) {
   auto driver = load_driver();
   if (!driver)
     return std::move(driver.error());
@@ -369,7 +369,7 @@ Result<std::shared_ptr<Running>> start_running(Src* src, const Settings& setting
 }
 
 gboolean start(GstBaseSrc* base) {
-  auto* src = reinterpret_cast<Src*>(base);
+  auto* src = reinterpret_cast<CudaIpcVideoSrc*>(base);
   SrcState& state = state_of(src);
   Settings settings;
   {
@@ -695,7 +695,7 @@ void restart_after_eos(GstBaseSrc* base, Running& running) {
   running.discont = true;
 }
 
-Result<void> connect(Src* src, Running& running) {
+Result<void> connect(CudaIpcVideoSrc* src, Running& running) {
   const auto deadline = running.settings.timeout < 0
                             ? steady_clock::time_point::max()
                             : steady_clock::now() + std::chrono::seconds(running.settings.timeout);
@@ -744,7 +744,7 @@ GstFlowReturn next_frame(GstBaseSrc* base, Running& running, std::optional<Impor
 }
 
 GstFlowReturn create(GstBaseSrc* base, guint64, guint, GstBuffer** out) {
-  auto* src = reinterpret_cast<Src*>(base);
+  auto* src = reinterpret_cast<CudaIpcVideoSrc*>(base);
   SrcState& state = state_of(src);
   const std::shared_ptr<Running> held = running_of(src);
   Running& running = *held;
@@ -824,7 +824,7 @@ GstStateChangeReturn change_state(GstElement* element, GstStateChange transition
 }
 
 void finalize(GObject* object) {
-  SrcState* state = static_cast<Src*>(static_cast<gpointer>(object))->state;
+  SrcState* state = static_cast<CudaIpcVideoSrc*>(static_cast<gpointer>(object))->state;
   {
     MutexLock lock(state->mutex);
     gst_clear_object(&state->context);
@@ -870,7 +870,7 @@ void install_properties(GObjectClass* klass) {
                              GST_TYPE_STRUCTURE, ro));
 }
 
-void cudaipc_video_src_class_init(SrcClass* klass) {
+void cudaipc_video_src_class_init(CudaIpcVideoSrcClass* klass) {
   GST_DEBUG_CATEGORY_INIT(cudaipcsrc_debug, "cudaipcsrc", 0, "CUDA IPC video source");
   auto* object_class = G_OBJECT_CLASS(klass);
   object_class->set_property = set_property;
@@ -900,7 +900,7 @@ void cudaipc_video_src_class_init(SrcClass* klass) {
   gst_type_mark_as_plugin_api(timestamp_mode_get_type(), static_cast<GstPluginAPIFlags>(0));
 }
 
-void cudaipc_video_src_init(Src* src) {
+void cudaipc_video_src_init(CudaIpcVideoSrc* src) {
   src->state = new SrcState;
   auto* base = GST_BASE_SRC(src);
   gst_base_src_set_live(base, TRUE);
