@@ -44,6 +44,12 @@ Result<ContextPtr> ensure_context(GstElement* element, int device, GstCudaContex
   auto info = device_info(device < 0 ? 0 : device);
   if (!info)
     return std::move(info.error());
+  // GStreamer's own table of the same driver; it asserts where this was not called.
+  if (!gst_cuda_load_library())
+    return Error{Fault::Unsupported, 0,
+                 "GStreamer's CUDA library does not take this driver: see the log of category "
+                 "cudaloader"};
+  gst_cuda_memory_init_once();
   if (!gst_cuda_ensure_element_context(element, device, context))
     return Error{Fault::Unsupported, 0,
                  "no CUDA context on device " + std::to_string(device < 0 ? 0 : device) + " (" +

@@ -44,6 +44,10 @@ Result<const Driver*> open_driver() {
   CUDAIPC_DRIVER_REQUIRED(X)
   CUDAIPC_DRIVER_OPTIONAL(X)
 #undef X
+  // cuda.h's macro means cuDeviceGetUuid_v2; the name without it is the GPU's own UUID, also where
+  // the device is a MIG instance.
+  table.device_get_gpu_uuid =
+      reinterpret_cast<decltype(table.device_get_gpu_uuid)>(dlsym(library, "cuDeviceGetUuid"));
 #define X(field, function)                                                             \
   if (!table.field)                                                                    \
     return Error{Fault::Unsupported, 0,                                                \

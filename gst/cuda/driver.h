@@ -22,7 +22,7 @@
   X(device_get_count, cuDeviceGetCount)                   \
   X(device_get_name, cuDeviceGetName)                     \
   X(device_get_attribute, cuDeviceGetAttribute)           \
-  X(device_get_uuid, cuDeviceGetUuid)                     \
+  X(device_get_uuid, cuDeviceGetUuid_v2)                  \
   X(ctx_push_current, cuCtxPushCurrent)                   \
   X(ctx_pop_current, cuCtxPopCurrent)                     \
   X(ctx_get_device, cuCtxGetDevice)                       \
@@ -48,7 +48,6 @@
   X(launch_kernel, cuLaunchKernel)
 
 #define CUDAIPC_DRIVER_OPTIONAL(X)                                     \
-  X(device_get_uuid_v2, cuDeviceGetUuid_v2)                            \
   X(stream_write_value_64, cuStreamWriteValue64)                       \
   X(stream_wait_value_64, cuStreamWaitValue64)                         \
   X(mem_host_register, cuMemHostRegister)                              \
@@ -77,7 +76,8 @@ struct Driver {
   CUDAIPC_DRIVER_REQUIRED(X)
   CUDAIPC_DRIVER_OPTIONAL(X)
 #undef X
-  int version = 0;  // cuDriverGetVersion
+  decltype(&::cuDeviceGetUuid) device_get_gpu_uuid = nullptr;  // cuDeviceGetUuid, not _v2
+  int version = 0;                                             // cuDriverGetVersion
 };
 
 // Opens and initialises the driver on the first call; later calls give the same answer. The error

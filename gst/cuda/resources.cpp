@@ -73,10 +73,10 @@ Result<DeviceInfo> device_info_of(CUdevice device) {
   info.name = name;
   CUuuid uuid;
   TRY_CU(device_get_uuid, &uuid, device);
-  std::copy_n(reinterpret_cast<const uint8_t*>(uuid.bytes), 16, info.gpu.begin());
-  if (cu().device_get_uuid_v2)
-    TRY_CU(device_get_uuid_v2, &uuid, device);
   std::copy_n(reinterpret_cast<const uint8_t*>(uuid.bytes), 16, info.uuid.begin());
+  if (cu().device_get_gpu_uuid)
+    TRY_CU(device_get_gpu_uuid, &uuid, device);
+  std::copy_n(reinterpret_cast<const uint8_t*>(uuid.bytes), 16, info.gpu.begin());
   // An attribute that an old driver does not know is a capability it does not have.
   const auto attribute = [&](CUdevice_attribute which) {
     int value = 0;
