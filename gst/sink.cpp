@@ -390,6 +390,9 @@ gboolean stop(GstBaseSink* base) {
   if (!running)
     return TRUE;
   drop_pool(&running->copies);
+  GstStructure* summary = stats(state);
+  GST_INFO_OBJECT(base, "%" GST_PTR_FORMAT, summary);
+  gst_structure_free(summary);
   // Waits for our own GPU work, so that what copies read may go.
   running->exporter->stop();
   for (Copying& copy : running->copying)

@@ -395,6 +395,9 @@ gboolean start(GstBaseSrc* base) {
 
 gboolean stop(GstBaseSrc* base) {
   SrcState& state = state_of(base);
+  GstStructure* summary = stats(state);
+  GST_INFO_OBJECT(base, "%" GST_PTR_FORMAT, summary);
+  gst_structure_free(summary);
   std::shared_ptr<Running> running;
   {
     MutexLock lock(state.mutex);
