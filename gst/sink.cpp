@@ -961,6 +961,9 @@ void cudaipc_video_sink_init(CudaIpcVideoSink* sink) {
   gst_base_sink_set_last_sample_enabled(base, FALSE);
   // Handing a frame over takes microseconds; the default of 20 ms would delay the whole pipeline.
   gst_base_sink_set_processing_deadline(base, 0);
+  // A source in the same pipeline may be what another sink waits for to preroll: were this one to
+  // wait for that in turn, none would start.
+  gst_base_sink_set_async_enabled(base, FALSE);
 }
 
 }  // namespace

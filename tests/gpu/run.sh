@@ -6,7 +6,7 @@
 #   tests/gpu/run.sh [LAUNCHER…]
 #
 # LAUNCHER is put in front of every command (a GStreamer that is not installed, for instance).
-# CUDAIPC_BUILD names the build folder (default: build), FRAMES and DELAY_US the load of the matrix.
+# CUDAIPC_BUILD names the build folder (default: build), FRAMES, DELAY_US and FLAT the load.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$(readlink -f "${CUDAIPC_BUILD:-build}")
@@ -61,10 +61,11 @@ for ipc in vmm legacy; do
   done
 done
 
-pair 60 "stampsrc num-buffers=5000 ! $caps ! cudaipcsink address=$tmp/s slow-consumer=block
+flat=${FLAT:-5000}
+pair 120 "stampsrc num-buffers=$flat ! $caps ! cudaipcsink address=$tmp/s slow-consumer=block
          wait-for-consumers=1 sync=false" \
-  "cudaipcsrc address=$tmp/s connection-timeout=30 ! stampcheck expect=5000"
-result "5000 stamped frames, flat out, auto" $? "$(grep stampcheck "$tmp/consumer.out")"
+  "cudaipcsrc address=$tmp/s connection-timeout=30 ! stampcheck expect=$flat"
+result "$flat stamped frames, flat out, auto" $? "$(grep stampcheck "$tmp/consumer.out")"
 
 raw='video/x-raw,format=NV12,width=1280,height=720,framerate=60/1'
 "${launch[@]}" gst-launch-1.0 -q videotestsrc num-buffers=60 ! "$raw" ! \
