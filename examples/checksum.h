@@ -21,8 +21,8 @@ inline std::string checksum(const GstVideoFrame& frame) {
     for (guint c = 0; c < GST_VIDEO_FRAME_N_COMPONENTS(&frame); ++c) {
       if (static_cast<gint>(GST_VIDEO_FRAME_COMP_PLANE(&frame, c)) != plane)
         continue;
-      bytes = MAX(bytes, GST_VIDEO_FRAME_COMP_WIDTH(&frame, c) *
-                             GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, c));
+      bytes = MAX(bytes,
+                  GST_VIDEO_FRAME_COMP_WIDTH(&frame, c) * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, c));
       rows = MAX(rows, GST_VIDEO_FRAME_COMP_HEIGHT(&frame, c));
     }
     const auto* data = static_cast<const guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&frame, plane));

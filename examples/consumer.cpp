@@ -108,7 +108,8 @@ int main(int argc, char** argv) {
   // An application that computes on the GPU maps with GST_MAP_CUDA and gets a device pointer.
   GstElement* pipeline = gst_parse_launch(
       "cudaipcvideosrc name=src connection-timeout=20 ! "
-      "video/x-raw(memory:CUDAMemory) ! appsink name=sink sync=false max-buffers=2 enable-last-sample=false",
+      "video/x-raw(memory:CUDAMemory) ! appsink name=sink sync=false max-buffers=2 "
+      "enable-last-sample=false",
       &error);
   if (!pipeline || error) {
     fprintf(stderr, "consumer: %s\n", error ? error->message : "no pipeline");

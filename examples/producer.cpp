@@ -43,15 +43,17 @@ GstPadProbeReturn stamp(GstPad* pad, GstPadProbeInfo* info, gpointer data) {
 
 GstElement* make_pipeline(const char* address, const char* consumers, const char* frames,
                           const char* file) {
-  gchar* source =
-      file ? g_strdup("filesrc name=file ! decodebin ! videoconvert ! videorate ! "
-                      "video/x-raw,format=NV12,framerate=30/1")
-           : g_strdup_printf("videotestsrc num-buffers=%s pattern=ball ! "
+  gchar* source = file ? g_strdup(
+                             "filesrc name=file ! decodebin ! videoconvert ! videorate ! "
+                             "video/x-raw,format=NV12,framerate=30/1")
+                       : g_strdup_printf(
+                             "videotestsrc num-buffers=%s pattern=ball ! "
                              "video/x-raw,format=NV12,width=1280,height=720,framerate=60/1",
                              frames);
-  gchar* line = g_strdup_printf("%s ! identity name=stamp ! cudaipcvideosink name=sink "
-                                "slow-consumer=block wait-for-consumers=%s",
-                                source, consumers);
+  gchar* line = g_strdup_printf(
+      "%s ! identity name=stamp ! cudaipcvideosink name=sink "
+      "slow-consumer=block wait-for-consumers=%s",
+      source, consumers);
   GError* error = nullptr;
   GstElement* pipeline = gst_parse_launch(line, &error);
   g_free(line);

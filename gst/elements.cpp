@@ -18,16 +18,15 @@ GType ipc_mode_get_type() {
 }
 
 GType sync_mode_get_type() {
-  static const GEnumValue values[] = {
-      {static_cast<int>(SyncModeChoice::Auto), "semaphore, else event, else host, per consumer",
-       "auto"},
-      {static_cast<int>(SyncModeChoice::Semaphore), "stream writes into a shared page",
-       "semaphore"},
-      {static_cast<int>(SyncModeChoice::Event), "CUDA IPC events (same user and /dev/shm)",
-       "event"},
-      {static_cast<int>(SyncModeChoice::Host), "the sink waits for the GPU before it sends",
-       "host"},
-      {0, nullptr, nullptr}};
+  static const GEnumValue values[] = {{static_cast<int>(SyncModeChoice::Auto),
+                                       "semaphore, else event, else host, per consumer", "auto"},
+                                      {static_cast<int>(SyncModeChoice::Semaphore),
+                                       "stream writes into a shared page", "semaphore"},
+                                      {static_cast<int>(SyncModeChoice::Event),
+                                       "CUDA IPC events (same user and /dev/shm)", "event"},
+                                      {static_cast<int>(SyncModeChoice::Host),
+                                       "the sink waits for the GPU before it sends", "host"},
+                                      {0, nullptr, nullptr}};
   static const GType type = g_enum_register_static("CudaIpcVideoSyncMode", values);
   return type;
 }

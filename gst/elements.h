@@ -22,7 +22,7 @@ enum class SyncModeChoice { Auto, Semaphore, Event, Host };
 GType ipc_mode_get_type();
 GType sync_mode_get_type();
 
-#define CUDAIPC_CAPS                                                                             \
+#define CUDAIPC_CAPS                                                                            \
   GST_VIDEO_CAPS_MAKE_WITH_FEATURES(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, GST_VIDEO_FORMATS_ALL) \
   "; " GST_VIDEO_CAPS_MAKE(GST_VIDEO_FORMATS_ALL)
 

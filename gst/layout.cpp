@@ -11,7 +11,9 @@ namespace {
 constexpr size_t kPitchAlign = 256;  // what textures, NVENC and coalesced rows like
 constexpr size_t kPaletteBytes = 4 * 256;
 
-size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
+size_t round_up(size_t value, size_t to) {
+  return (value + to - 1) / to * to;
+}
 
 // Strides and offsets that GStreamer itself gives the format.
 GstVideoInfo default_layout(const GstVideoInfo& info) {
@@ -49,8 +51,7 @@ PlaneShape plane_shape(const GstVideoInfo& info, guint plane) {
     complex |= pixel == 0;
     shape.row_bytes = std::max(shape.row_bytes, pixel * width);
     shape.rows = std::max<size_t>(
-        shape.rows,
-        GST_VIDEO_FORMAT_INFO_SCALE_HEIGHT(format, c, GST_VIDEO_INFO_HEIGHT(&info)));
+        shape.rows, GST_VIDEO_FORMAT_INFO_SCALE_HEIGHT(format, c, GST_VIDEO_INFO_HEIGHT(&info)));
   }
   // Formats whose pixels are no whole bytes (v210, UYVP...) fill GStreamer's own stride.
   if (complex)

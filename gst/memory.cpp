@@ -14,10 +14,9 @@ namespace cudaipc {
 
 MemoryOwner* memory_owner(GstMemory* memory) {
   static GQuark quark = g_quark_from_static_string("cudaipc-owner");
-  return gst_is_cuda_memory(memory)
-             ? static_cast<MemoryOwner*>(
-                   gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), quark))
-             : nullptr;
+  return gst_is_cuda_memory(memory) ? static_cast<MemoryOwner*>(gst_mini_object_get_qdata(
+                                          GST_MINI_OBJECT_CAST(memory), quark))
+                                    : nullptr;
 }
 
 CUstream stream_of(GstMemory* memory) {
@@ -82,7 +81,9 @@ struct CudaIpcVideoAllocatorClass {
 GType cudaipc_allocator_get_type();
 G_DEFINE_TYPE(CudaIpcVideoAllocator, cudaipc_allocator, GST_TYPE_CUDA_ALLOCATOR)
 
-Body& body_of(GstMemory* memory) { return *reinterpret_cast<WrappedMemory*>(memory)->body; }
+Body& body_of(GstMemory* memory) {
+  return *reinterpret_cast<WrappedMemory*>(memory)->body;
+}
 
 // Between the host copy and the device, all bytes of all planes, and waits for it: a CPU wants to
 // read or has written.
@@ -212,7 +213,9 @@ MemoryOwner* memory_owner(GstMemory* memory) {
              : nullptr;
 }
 
-CUstream stream_of(GstMemory*) { return CU_STREAM_LEGACY; }
+CUstream stream_of(GstMemory*) {
+  return CU_STREAM_LEGACY;
+}
 
 GstMemory* wrap_memory(const ContextPtr& context, const GstVideoInfo& placed, CUdeviceptr pointer,
                        bool read_only, std::unique_ptr<MemoryOwner> owner) {

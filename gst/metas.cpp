@@ -105,8 +105,8 @@ StructurePtr structure_from(const std::string& text) {
 // --- One writer per kind; nothing is written for a meta that cannot travel.
 
 std::optional<Kind> write_custom(GstMeta* meta, Writer& out) {
-  const Text text(
-      gst_structure_to_string(gst_custom_meta_get_structure(reinterpret_cast<GstCustomMeta*>(meta))));
+  const Text text(gst_structure_to_string(
+      gst_custom_meta_get_structure(reinterpret_cast<GstCustomMeta*>(meta))));
   if (!text)
     return {};
   out.put(std::string_view(text.get()));
@@ -162,8 +162,10 @@ std::optional<Kind> write_caption(GstMeta* meta, Writer& out) {
 
 std::optional<Kind> write_crop(GstMeta* meta, Writer& out) {
   const auto* crop = reinterpret_cast<GstVideoCropMeta*>(meta);
-  out.put<uint32_t>(crop->x).put<uint32_t>(crop->y).put<uint32_t>(crop->width).put<uint32_t>(
-      crop->height);
+  out.put<uint32_t>(crop->x)
+      .put<uint32_t>(crop->y)
+      .put<uint32_t>(crop->width)
+      .put<uint32_t>(crop->height);
   return Kind::Crop;
 }
 
@@ -329,9 +331,8 @@ bool read_timecode(GstBuffer* buffer, Reader& in) {
     when = whole ? g_date_time_add(whole, microseconds) : nullptr;
     g_clear_pointer(&whole, g_date_time_unref);
   }
-  GstVideoTimeCode* tc =
-      gst_video_time_code_new(fps_n, fps_d, when, static_cast<GstVideoTimeCodeFlags>(flags), hh, mm,
-                              ss, ff, fields);
+  GstVideoTimeCode* tc = gst_video_time_code_new(
+      fps_n, fps_d, when, static_cast<GstVideoTimeCodeFlags>(flags), hh, mm, ss, ff, fields);
   g_clear_pointer(&when, g_date_time_unref);
   const bool valid = tc && gst_video_time_code_is_valid(tc);
   if (valid)
@@ -392,8 +393,7 @@ bool read_bar(GstBuffer* buffer, Reader& in) {
   if (!in.at_end() || field > 1 || letterbox > 1)
     return false;
   return gst_buffer_add_video_bar_meta(buffer, static_cast<guint8>(field),
-                                       static_cast<gboolean>(letterbox), data1,
-                                       data2) != nullptr;
+                                       static_cast<gboolean>(letterbox), data1, data2) != nullptr;
 }
 
 bool read_serialised(GstBuffer* buffer, Reader& in) {

@@ -55,7 +55,9 @@ struct CudaIpcVideoPoolClass {
 GType cudaipc_pool_get_type();
 G_DEFINE_TYPE(CudaIpcVideoPool, cudaipc_pool, GST_TYPE_CUDA_BUFFER_POOL)
 
-PoolState& state_of(GstBufferPool* pool) { return *reinterpret_cast<CudaIpcVideoPool*>(pool)->state; }
+PoolState& state_of(GstBufferPool* pool) {
+  return *reinterpret_cast<CudaIpcVideoPool*>(pool)->state;
+}
 
 const gchar** get_options(GstBufferPool*) {
   static const gchar* options[] = {GST_BUFFER_POOL_OPTION_VIDEO_META, nullptr};
@@ -178,9 +180,8 @@ void release_buffer(GstBufferPool* pool, GstBuffer* buffer) {
   PoolState& state = state_of(pool);
   SlotOwner* owner = owner_of(buffer);
   // Somebody took the memory out, or still has it: then the slot is free when they let go.
-  const bool whole =
-      owner && gst_buffer_is_all_memory_writable(buffer) &&
-      !GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_TAG_MEMORY);
+  const bool whole = owner && gst_buffer_is_all_memory_writable(buffer) &&
+                     !GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_TAG_MEMORY);
   GstBuffer* surplus = buffer;
   {
     MutexLock lock(state.mutex);
@@ -195,7 +196,9 @@ void release_buffer(GstBufferPool* pool, GstBuffer* buffer) {
   state.returned.notify_one();
 }
 
-void flush_start(GstBufferPool* pool) { state_of(pool).returned.notify_all(); }
+void flush_start(GstBufferPool* pool) {
+  state_of(pool).returned.notify_all();
+}
 
 void finalize(GObject* object) {
   delete reinterpret_cast<CudaIpcVideoPool*>(object)->state;
@@ -214,7 +217,9 @@ void cudaipc_pool_class_init(CudaIpcVideoPoolClass* klass) {
   pool_class->flush_start = flush_start;
 }
 
-void cudaipc_pool_init(CudaIpcVideoPool* pool) { pool->state = new PoolState; }
+void cudaipc_pool_init(CudaIpcVideoPool* pool) {
+  pool->state = new PoolState;
+}
 
 }  // namespace
 

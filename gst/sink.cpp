@@ -71,8 +71,8 @@ uint64_t monotonic_ns() {
 
 // A copy into a slot that the GPU has not finished: keeps what it reads.
 struct Copying {
-  GstBuffer* buffer = nullptr;            // upstream's, if it is in CUDA memory
-  std::optional<PinnedMemory> staging;    // its bytes, if it was in system memory
+  GstBuffer* buffer = nullptr;          // upstream's, if it is in CUDA memory
+  std::optional<PinnedMemory> staging;  // its bytes, if it was in system memory
   Event done;
 };
 
@@ -80,25 +80,25 @@ struct Copying {
 struct Running {
   std::shared_ptr<Exporter> exporter;
   ContextPtr context;
-  std::optional<Stream> stream;      // for copies
-  GstBufferPool* copies = nullptr;   // slots to copy into, for the current caps
-  GstVideoInfo info;                 // of the current caps
-  GstVideoInfo placed;               // the same as slots are laid out
+  std::optional<Stream> stream;     // for copies
+  GstBufferPool* copies = nullptr;  // slots to copy into, for the current caps
+  GstVideoInfo info;                // of the current caps
+  GstVideoInfo placed;              // the same as slots are laid out
   bool have_caps = false;
-  bool waited = false;               // for wait-for-consumers
-  std::deque<Copying> copying;       // oldest first
-  std::vector<PinnedMemory> staging; // free
-  std::vector<Event> events;         // free
-  std::optional<Event> before;       // in another context: what upstream enqueued so far
+  bool waited = false;                // for wait-for-consumers
+  std::deque<Copying> copying;        // oldest first
+  std::vector<PinnedMemory> staging;  // free
+  std::vector<Event> events;          // free
+  std::optional<Event> before;        // in another context: what upstream enqueued so far
   GstCudaContext* before_context = nullptr;
   std::vector<std::byte> metas;
   uint64_t latency = GST_CLOCK_TIME_NONE;
 };
 
 struct Counters {
-  std::atomic<uint64_t> copied{0};       // CUDA memory that was not ours, copied on the GPU
-  std::atomic<uint64_t> uploaded{0};     // system memory
-  std::atomic<uint64_t> zero_copy{0};    // written by upstream into our slot
+  std::atomic<uint64_t> copied{0};     // CUDA memory that was not ours, copied on the GPU
+  std::atomic<uint64_t> uploaded{0};   // system memory
+  std::atomic<uint64_t> zero_copy{0};  // written by upstream into our slot
   std::atomic<uint64_t> metas_lost{0};
   std::atomic<uint64_t> events_lost{0};
 };
@@ -124,7 +124,9 @@ struct CudaIpcVideoSinkClass {
 
 G_DEFINE_TYPE(CudaIpcVideoSink, cudaipc_video_sink, GST_TYPE_BASE_SINK)
 
-SinkState& state_of(gpointer sink) { return *static_cast<CudaIpcVideoSink*>(sink)->state; }
+SinkState& state_of(gpointer sink) {
+  return *static_cast<CudaIpcVideoSink*>(sink)->state;
+}
 
 enum Property {
   PROP_0,
@@ -199,10 +201,9 @@ GstStructure* stats(SinkState& state) {
       c.zero_copy.load(), "copied", G_TYPE_UINT64, c.copied.load(), "uploaded", G_TYPE_UINT64,
       c.uploaded.load(), "metas-lost", G_TYPE_UINT64, c.metas_lost.load(), "events-lost",
       G_TYPE_UINT64, c.events_lost.load(), "slots", G_TYPE_UINT, e.slots, "slots-max", G_TYPE_UINT,
-      e.slots_max, "refused", G_TYPE_UINT64, e.refused, "ipc-mode", G_TYPE_STRING,
-      ipc_mode.c_str(), "departed-offered", G_TYPE_UINT64, e.departed.offered, "departed-sent",
-      G_TYPE_UINT64, e.departed.sent, "departed-dropped", G_TYPE_UINT64, e.departed.dropped(),
-      nullptr);
+      e.slots_max, "refused", G_TYPE_UINT64, e.refused, "ipc-mode", G_TYPE_STRING, ipc_mode.c_str(),
+      "departed-offered", G_TYPE_UINT64, e.departed.offered, "departed-sent", G_TYPE_UINT64,
+      e.departed.sent, "departed-dropped", G_TYPE_UINT64, e.departed.dropped(), nullptr);
   GValue list = G_VALUE_INIT;
   g_value_init(&list, GST_TYPE_ARRAY);
   for (const ConsumerStats& consumer : e.consumers) {
@@ -333,9 +334,7 @@ Result<std::unique_ptr<Running>> start_running(CudaIpcVideoSink* sink, const Set
     GST_INFO_OBJECT(sink, "%u consumers", count);
     g_object_notify_by_pspec(G_OBJECT(sink), properties[PROP_NUM_CONSUMERS]);
   };
-  config.warn = [sink](const std::string& text) {
-    GST_WARNING_OBJECT(sink, "%s", text.c_str());
-  };
+  config.warn = [sink](const std::string& text) { GST_WARNING_OBJECT(sink, "%s", text.c_str()); };
   auto exporter = Exporter::start(std::move(config), std::move(*listener));
   if (!exporter)
     return std::move(exporter.error());
@@ -357,8 +356,13 @@ gboolean start(GstBaseSink* base) {
   {
     MutexLock lock(state.mutex);
     const Settings& s = state.settings;
-    settings = {Text(g_strdup(s.address.get())), s.device,     s.ipc_mode, s.sync_mode,
-                s.max_buffers, s.wait_for_consumers, s.slow_consumer};
+    settings = {Text(g_strdup(s.address.get())),
+                s.device,
+                s.ipc_mode,
+                s.sync_mode,
+                s.max_buffers,
+                s.wait_for_consumers,
+                s.slow_consumer};
     context = static_cast<GstCudaContext*>(state.context ? gst_object_ref(state.context) : nullptr);
   }
   std::string ipc_mode;
@@ -492,8 +496,7 @@ gboolean propose_allocation(GstBaseSink* base, GstQuery* query) {
 
 // Lets go of what finished copies kept.
 void collect_copies(Running& running) {
-  while (!running.copying.empty() &&
-         running.copying.front().done.query() != CUDA_ERROR_NOT_READY) {
+  while (!running.copying.empty() && running.copying.front().done.query() != CUDA_ERROR_NOT_READY) {
     Copying& oldest = running.copying.front();
     gst_clear_buffer(&oldest.buffer);
     if (oldest.staging)
@@ -596,8 +599,8 @@ Result<void> copy_into(Running& running, Counters& counters, GstBuffer* buffer, 
     if (!staging)
       return std::move(staging.error()).with("page-locked memory for the upload");
     fill_staging(running.placed, from, staging->data());
-    from = planes_at(running.placed, reinterpret_cast<uintptr_t>(staging->data()),
-                     CU_MEMORYTYPE_HOST);
+    from =
+        planes_at(running.placed, reinterpret_cast<uintptr_t>(staging->data()), CU_MEMORYTYPE_HOST);
     copying.staging.emplace(std::move(*staging));
     ++counters.uploaded;
   }
@@ -622,8 +625,8 @@ uint64_t capture_time(GstBaseSink* base, GstClockTime pts) {
   if (!GST_CLOCK_TIME_IS_VALID(pts) || base->segment.format != GST_FORMAT_TIME)
     return wire::kNone;
   guint64 running_time = 0;
-  const gint sign = gst_segment_to_running_time_full(&base->segment, GST_FORMAT_TIME, pts,
-                                                     &running_time);
+  const gint sign =
+      gst_segment_to_running_time_full(&base->segment, GST_FORMAT_TIME, pts, &running_time);
   GstClock* clock = gst_element_get_clock(GST_ELEMENT(base));
   if (!clock || sign == 0) {
     gst_clear_object(&clock);
@@ -690,8 +693,8 @@ GstFlowReturn prepare(GstBaseSink* base, Running& running, Counters& counters, G
   }
   if (!running.copies) {
     GstCaps* caps = gst_pad_get_current_caps(GST_BASE_SINK_PAD(base));
-    running.copies = make_pool(base, running, caps,
-                               static_cast<guint>(GST_VIDEO_INFO_SIZE(&running.placed)));
+    running.copies =
+        make_pool(base, running, caps, static_cast<guint>(GST_VIDEO_INFO_SIZE(&running.placed)));
     gst_caps_unref(caps);
     if (!running.copies || !gst_buffer_pool_set_active(running.copies, TRUE)) {
       GST_ELEMENT_ERROR(base, RESOURCE, FAILED, ("The sink's buffer pool does not start."),
@@ -699,8 +702,7 @@ GstFlowReturn prepare(GstBaseSink* base, Running& running, Counters& counters, G
       return GST_FLOW_ERROR;
     }
   }
-  if (const GstFlowReturn flow =
-          gst_buffer_pool_acquire_buffer(running.copies, &out.copy, nullptr);
+  if (const GstFlowReturn flow = gst_buffer_pool_acquire_buffer(running.copies, &out.copy, nullptr);
       flow != GST_FLOW_OK)
     return flow;
   out.slot = slot_of(out.copy, *running.exporter);
@@ -723,9 +725,9 @@ GstFlowReturn render(GstBaseSink* base, GstBuffer* buffer) {
       MutexLock lock(state.mutex);
       wanted = state.settings.wait_for_consumers;
     }
-    if (const GstFlowReturn flow = wait_through_pauses(
-            base, "wait for consumers",
-            [&] { return running.exporter->wait_for_consumers(wanted); });
+    if (const GstFlowReturn flow =
+            wait_through_pauses(base, "wait for consumers",
+                                [&] { return running.exporter->wait_for_consumers(wanted); });
         flow != GST_FLOW_OK)
       return flow;
     running.waited = true;
@@ -746,9 +748,8 @@ GstFlowReturn render(GstBaseSink* base, GstBuffer* buffer) {
     frame.capture_ns = capture_time(base, GST_BUFFER_PTS(buffer));
     state.counters.metas_lost += serialise_metas(buffer, running.metas);
     frame.metas = running.metas;
-    flow = wait_through_pauses(base, "send a frame", [&] {
-      return running.exporter->offer(out.slot, frame, out.stream);
-    });
+    flow = wait_through_pauses(
+        base, "send a frame", [&] { return running.exporter->offer(out.slot, frame, out.stream); });
   }
   if (out.copy)
     gst_buffer_unref(out.copy);
@@ -889,13 +890,13 @@ void install_properties(GObjectClass* klass) {
       "Socket to listen at: a path (at most 107 bytes), or @name in the abstract namespace. "
       "Default: a place of this user alone, $XDG_RUNTIME_DIR/cudaipc/video.sock",
       nullptr, rw);
-  properties[PROP_DEVICE] = g_param_spec_int(
-      "cuda-device-id", "CUDA device",
-      "Ordinal of the GPU, -1: that of the neighbouring elements, else the first", -1, G_MAXINT,
-      -1, rw);
-  properties[PROP_IPC_MODE] = g_param_spec_enum(
-      "ipc-mode", "IPC mode", "How memory is shared; stats shows what auto chose",
-      ipc_mode_get_type(), static_cast<int>(IpcModeChoice::Auto), rw);
+  properties[PROP_DEVICE] =
+      g_param_spec_int("cuda-device-id", "CUDA device",
+                       "Ordinal of the GPU, -1: that of the neighbouring elements, else the first",
+                       -1, G_MAXINT, -1, rw);
+  properties[PROP_IPC_MODE] =
+      g_param_spec_enum("ipc-mode", "IPC mode", "How memory is shared; stats shows what auto chose",
+                        ipc_mode_get_type(), static_cast<int>(IpcModeChoice::Auto), rw);
   properties[PROP_SYNC_MODE] = g_param_spec_enum(
       "sync-mode", "Synchronisation mode",
       "How each side learns that the GPU is done; stats shows what auto chose for each consumer",
@@ -909,12 +910,11 @@ void install_properties(GObjectClass* klass) {
       "wait-for-consumers", "Wait for consumers",
       "Hold the first frame until this many consumers have joined", 0, 128, 0, rw);
   properties[PROP_SLOW_CONSUMER] = g_param_spec_enum(
-      "slow-consumer", "Slow consumer",
-      "What happens to a frame for which a consumer has no room",
+      "slow-consumer", "Slow consumer", "What happens to a frame for which a consumer has no room",
       slow_consumer_get_type(), static_cast<int>(SlowChoice::Drop), rw);
-  properties[PROP_NUM_CONSUMERS] = g_param_spec_uint(
-      "num-consumers", "Number of consumers", "Consumers that are connected now", 0, G_MAXUINT, 0,
-      ro);
+  properties[PROP_NUM_CONSUMERS] =
+      g_param_spec_uint("num-consumers", "Number of consumers", "Consumers that are connected now",
+                        0, G_MAXUINT, 0, ro);
   properties[PROP_STATS] = g_param_spec_boxed(
       "stats", "Statistics",
       "frames = zero-copy + copied + uploaded; per consumer offered = sent + dropped",
@@ -934,8 +934,7 @@ void cudaipc_video_sink_class_init(CudaIpcVideoSinkClass* klass) {
   element_class->change_state = change_state;
   gst_element_class_set_static_metadata(
       element_class, "CUDA IPC video sink", "Sink/Video",
-      "Offers GPU video frames to other processes without copying them",
-      "The cudaipc authors");
+      "Offers GPU video frames to other processes without copying them", "The cudaipc authors");
   static GstStaticPadTemplate pad =
       GST_STATIC_PAD_TEMPLATE("sink", GST_PAD_SINK, GST_PAD_ALWAYS, GST_STATIC_CAPS(CUDAIPC_CAPS));
   gst_element_class_add_static_pad_template(element_class, &pad);
@@ -968,6 +967,8 @@ void cudaipc_video_sink_init(CudaIpcVideoSink* sink) {
 
 }  // namespace
 
-GType sink_get_type() { return cudaipc_video_sink_get_type(); }
+GType sink_get_type() {
+  return cudaipc_video_sink_get_type();
+}
 
 }  // namespace cudaipc

@@ -50,8 +50,8 @@ enum class TimestampMode { Clock, Original, Arrival };
 GType io_mode_get_type() {
   static const GEnumValue values[] = {
       {static_cast<int>(IoMode::Import), "buffers are the sink's memory: no copy", "import"},
-      {static_cast<int>(IoMode::Copy), "each frame is copied on the GPU, its slot given back at once",
-       "copy"},
+      {static_cast<int>(IoMode::Copy),
+       "each frame is copied on the GPU, its slot given back at once", "copy"},
       {0, nullptr, nullptr}};
   static const GType type = g_enum_register_static("CudaIpcVideoIoMode", values);
   return type;
@@ -111,12 +111,12 @@ struct Running {
   std::optional<Address> address;
   std::optional<Stream> stream;  // for copies and downloads
   ContextPtr context;
-  GstVideoInfo info;       // of the current caps
+  GstVideoInfo info;  // of the current caps
   bool have_caps = false;
   uint32_t caps_serial = 0;
   bool to_system = false;  // downstream takes system memory only
   bool discont = true;
-  bool at_eos = false;     // EOS went downstream, the sink is still there
+  bool at_eos = false;  // EOS went downstream, the sink is still there
   uint64_t next_offset = 0;
 };
 
@@ -151,7 +151,9 @@ void uri_handler_init(gpointer iface, gpointer);
 G_DEFINE_TYPE_WITH_CODE(CudaIpcVideoSrc, cudaipc_video_src, GST_TYPE_BASE_SRC,
                         G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init))
 
-SrcState& state_of(gpointer src) { return *static_cast<CudaIpcVideoSrc*>(src)->state; }
+SrcState& state_of(gpointer src) {
+  return *static_cast<CudaIpcVideoSrc*>(src)->state;
+}
 
 std::shared_ptr<Running> running_of(gpointer src) {
   SrcState& state = state_of(src);
@@ -312,7 +314,8 @@ void uri_handler_init(gpointer iface, gpointer) {
 // --- Start and stop
 
 // On the streaming thread, while connecting.
-Result<ContextPtr> make_context(CudaIpcVideoSrc* src, int wanted, const Uuid& uuid, const ContextPtr& local) {
+Result<ContextPtr> make_context(CudaIpcVideoSrc* src, int wanted, const Uuid& uuid,
+                                const ContextPtr& local) {
   SrcState& state = state_of(src);
   if (local) {
     // The sink's own context: its memory is at home there.
@@ -325,10 +328,10 @@ Result<ContextPtr> make_context(CudaIpcVideoSrc* src, int wanted, const Uuid& uu
   if (!device)
     return std::move(device.error());
   if (wanted >= 0 && wanted != device->ordinal)
-    return Error{Fault::Unsupported, 0,
-                 "the sink's device " + to_string(uuid) + " is number " +
-                     std::to_string(device->ordinal) + " here, not cuda-device-id=" +
-                     std::to_string(wanted) + ": leave cuda-device-id at -1"};
+    return Error{
+        Fault::Unsupported, 0,
+        "the sink's device " + to_string(uuid) + " is number " + std::to_string(device->ordinal) +
+            " here, not cuda-device-id=" + std::to_string(wanted) + ": leave cuda-device-id at -1"};
   GstCudaContext* context;
   {
     MutexLock lock(state.mutex);
@@ -358,8 +361,8 @@ Result<std::shared_ptr<Running>> start_running(CudaIpcVideoSrc* src, const Setti
   if (!address)
     return std::move(address.error());
   running->address.emplace(std::move(*address));
-  auto importer = Importer::create(
-      [src, device = settings.device](const Uuid& uuid, const ContextPtr& local) {
+  auto importer =
+      Importer::create([src, device = settings.device](const Uuid& uuid, const ContextPtr& local) {
         return make_context(src, device, uuid, local);
       });
   if (!importer)
@@ -424,8 +427,8 @@ gboolean unlock_stop(GstBaseSrc* base) {
 
 bool takes_cuda_memory(GstBaseSrc* base, GstCaps* caps) {
   GstCaps* wanted = gst_caps_copy(caps);
-  gst_caps_set_features(
-      wanted, 0, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+  gst_caps_set_features(wanted, 0,
+                        gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
   GstCaps* peer = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(base), wanted);
   // An unlinked or sticky-less peer answers with everything.
   const bool takes = !peer || gst_caps_can_intersect(peer, wanted);
@@ -440,16 +443,16 @@ GstFlowReturn on_caps(GstBaseSrc* base, Running& running, const wire::Caps& mess
   if (!caps || !gst_caps_is_fixed(caps) || gst_caps_get_size(caps) != 1 ||
       !gst_video_info_from_caps(&info, caps)) {
     g_clear_pointer(&caps, gst_caps_unref);
-    GST_ELEMENT_ERROR(base, STREAM, FORMAT,
-                      ("The sink at '%s' announced caps that are no video.",
-                       running.address->text().c_str()),
-                      ("%.*s", static_cast<int>(message.text.size()), message.text.data()));
+    GST_ELEMENT_ERROR(
+        base, STREAM, FORMAT,
+        ("The sink at '%s' announced caps that are no video.", running.address->text().c_str()),
+        ("%.*s", static_cast<int>(message.text.size()), message.text.data()));
     return GST_FLOW_ERROR;
   }
   running.to_system = !takes_cuda_memory(base, caps);
   if (!running.to_system)
-    gst_caps_set_features(
-        caps, 0, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+    gst_caps_set_features(caps, 0,
+                          gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
   GST_INFO_OBJECT(base, "caps %" GST_PTR_FORMAT, caps);
   const gboolean set = gst_base_src_set_caps(base, caps);
   if (!set && !GST_PAD_IS_FLUSHING(GST_BASE_SRC_PAD(base)))
@@ -560,9 +563,9 @@ void set_times(GstBaseSrc* base, Running& running, const wire::Frame& frame, Gst
   // Flags that mean something to others; DISCONT is ours to decide.
   constexpr guint kKept = GST_BUFFER_FLAG_LIVE | GST_BUFFER_FLAG_RESYNC |
                           GST_BUFFER_FLAG_CORRUPTED | GST_BUFFER_FLAG_MARKER |
-                          GST_BUFFER_FLAG_HEADER | GST_BUFFER_FLAG_GAP |
-                          GST_BUFFER_FLAG_DROPPABLE | GST_BUFFER_FLAG_DELTA_UNIT |
-                          GST_BUFFER_FLAG_DECODE_ONLY | GST_BUFFER_FLAG_NON_DROPPABLE;
+                          GST_BUFFER_FLAG_HEADER | GST_BUFFER_FLAG_GAP | GST_BUFFER_FLAG_DROPPABLE |
+                          GST_BUFFER_FLAG_DELTA_UNIT | GST_BUFFER_FLAG_DECODE_ONLY |
+                          GST_BUFFER_FLAG_NON_DROPPABLE;
   constexpr guint kVideo = ~((static_cast<guint>(GST_BUFFER_FLAG_LAST)) - 1);
   GST_BUFFER_FLAG_SET(buffer, frame.flags & (kKept | kVideo));
   // The producer's own numbering, or ours where it has none: either shows a gap.
@@ -647,8 +650,8 @@ Result<GstBuffer*> copy(Running& running, ImportedFrame& frame, const GstVideoIn
   if (code != CUDA_SUCCESS)
     return cuda_error("stream_synchronize", code);
   GstBuffer* buffer = gst_buffer_new();
-  gst_buffer_append_memory(
-      buffer, wrap_memory(running.context, placed, pointer, false, std::move(owner)));
+  gst_buffer_append_memory(buffer,
+                           wrap_memory(running.context, placed, pointer, false, std::move(owner)));
   return buffer;
 }
 
@@ -668,9 +671,8 @@ Result<GstBuffer*> to_buffer(SrcState& state, Running& running, ImportedFrame fr
   } else {
     const CUdeviceptr pointer = frame.pointer();
     *buffer = gst_buffer_new();
-    gst_buffer_append_memory(*buffer,
-                             wrap_memory(running.context, placed, pointer, true,
-                                         std::make_unique<FrameOwner>(std::move(frame))));
+    gst_buffer_append_memory(*buffer, wrap_memory(running.context, placed, pointer, true,
+                                                  std::make_unique<FrameOwner>(std::move(frame))));
   }
   if (!buffer)
     return buffer;
@@ -779,9 +781,13 @@ GstFlowReturn create(GstBaseSrc* base, guint64, guint, GstBuffer** out) {
 // --- The rest of a source
 
 // Caps come from the sink, with the first message: there is nothing to fix before.
-gboolean negotiate(GstBaseSrc*) { return TRUE; }
+gboolean negotiate(GstBaseSrc*) {
+  return TRUE;
+}
 
-gboolean is_seekable(GstBaseSrc*) { return FALSE; }
+gboolean is_seekable(GstBaseSrc*) {
+  return FALSE;
+}
 
 gboolean query(GstBaseSrc* base, GstQuery* query) {
   SrcState& state = state_of(base);
@@ -848,17 +854,16 @@ void install_properties(GObjectClass* klass) {
                               "Socket of the sink: a path, or @name in the abstract namespace. "
                               "Default: the sink's default for this user",
                               nullptr, rw));
-  install(PROP_DEVICE,
-          g_param_spec_int("cuda-device-id", "CUDA device",
-                           "Ordinal of the GPU, -1: the sink's own, found by its UUID", -1,
-                           G_MAXINT, -1, rw));
-  install(PROP_IO_MODE,
-          g_param_spec_enum("io-mode", "I/O mode", "Whether buffers are the sink's memory or a copy",
-                            io_mode_get_type(), static_cast<int>(IoMode::Import), rw));
-  install(PROP_TIMEOUT,
-          g_param_spec_int("connection-timeout", "Connection timeout",
-                           "Seconds to wait for a sink to listen, -1: for ever", -1, G_MAXINT,
-                           kDefaultTimeout, rw));
+  install(PROP_DEVICE, g_param_spec_int("cuda-device-id", "CUDA device",
+                                        "Ordinal of the GPU, -1: the sink's own, found by its UUID",
+                                        -1, G_MAXINT, -1, rw));
+  install(
+      PROP_IO_MODE,
+      g_param_spec_enum("io-mode", "I/O mode", "Whether buffers are the sink's memory or a copy",
+                        io_mode_get_type(), static_cast<int>(IoMode::Import), rw));
+  install(PROP_TIMEOUT, g_param_spec_int("connection-timeout", "Connection timeout",
+                                         "Seconds to wait for a sink to listen, -1: for ever", -1,
+                                         G_MAXINT, kDefaultTimeout, rw));
   install(PROP_TIMESTAMP_MODE,
           g_param_spec_enum("timestamp-mode", "Timestamp mode", "What the buffers' times are",
                             timestamp_mode_get_type(), static_cast<int>(TimestampMode::Clock), rw));
@@ -885,8 +890,7 @@ void cudaipc_video_src_class_init(CudaIpcVideoSrcClass* klass) {
   element_class->change_state = change_state;
   gst_element_class_set_static_metadata(
       element_class, "CUDA IPC video source", "Source/Video",
-      "Receives GPU video frames from another process without copying them",
-      "The cudaipc authors");
+      "Receives GPU video frames from another process without copying them", "The cudaipc authors");
   static GstStaticPadTemplate pad =
       GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS, GST_STATIC_CAPS(CUDAIPC_CAPS));
   gst_element_class_add_static_pad_template(element_class, &pad);
@@ -912,6 +916,8 @@ void cudaipc_video_src_init(CudaIpcVideoSrc* src) {
 
 }  // namespace
 
-GType src_get_type() { return cudaipc_video_src_get_type(); }
+GType src_get_type() {
+  return cudaipc_video_src_get_type();
+}
 
 }  // namespace cudaipc

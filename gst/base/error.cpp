@@ -7,7 +7,9 @@
 
 namespace cudaipc {
 
-std::string errno_text(int code) { return std::generic_category().message(code); }
+std::string errno_text(int code) {
+  return std::generic_category().message(code);
+}
 
 Error system_error(const char* call, const std::string& about, int code) {
   std::string text = call;

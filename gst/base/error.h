@@ -67,8 +67,8 @@ Error system_error(const char* call, const std::string& about, int code);
 }  // namespace cudaipc
 
 // Leaves the function with the error of `expr`, if any; for expressions whose value is not needed.
-#define TRY(expr)                                      \
-  do {                                                 \
-    if (auto try_result_ = (expr); !try_result_)       \
-      return std::move(try_result_.error());           \
+#define TRY(expr)                                \
+  do {                                           \
+    if (auto try_result_ = (expr); !try_result_) \
+      return std::move(try_result_.error());     \
   } while (0)

@@ -43,6 +43,8 @@ class CUDAIPC_TSA(scoped_lockable) MutexLock {
 };
 
 // At most 15 bytes (pthread_setname_np(3)).
-inline void name_this_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
+inline void name_this_thread(const char* name) {
+  pthread_setname_np(pthread_self(), name);
+}
 
 }  // namespace cudaipc

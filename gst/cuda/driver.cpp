@@ -48,9 +48,9 @@ Result<const Driver*> open_driver() {
   // the device is a MIG instance.
   table.device_get_gpu_uuid =
       reinterpret_cast<decltype(table.device_get_gpu_uuid)>(dlsym(library, "cuDeviceGetUuid"));
-#define X(field, function)                                                             \
-  if (!table.field)                                                                    \
-    return Error{Fault::Unsupported, 0,                                                \
+#define X(field, function)              \
+  if (!table.field)                     \
+    return Error{Fault::Unsupported, 0, \
                  "the CUDA driver has no " STRINGIFY(function) ": install a newer one"};
   CUDAIPC_DRIVER_REQUIRED(X)
 #undef X

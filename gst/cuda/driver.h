@@ -13,60 +13,60 @@
 #include "gst/base/error.h"
 
 // X(field, driver function). The macros of cuda.h put in the version suffix.
-#define CUDAIPC_DRIVER_REQUIRED(X)                        \
-  X(init, cuInit)                                         \
-  X(driver_get_version, cuDriverGetVersion)               \
-  X(get_error_name, cuGetErrorName)                       \
-  X(get_error_string, cuGetErrorString)                   \
-  X(device_get, cuDeviceGet)                              \
-  X(device_get_count, cuDeviceGetCount)                   \
-  X(device_get_name, cuDeviceGetName)                     \
-  X(device_get_attribute, cuDeviceGetAttribute)           \
-  X(device_get_uuid, cuDeviceGetUuid_v2)                  \
-  X(ctx_push_current, cuCtxPushCurrent)                   \
-  X(ctx_pop_current, cuCtxPopCurrent)                     \
-  X(ctx_get_device, cuCtxGetDevice)                       \
-  X(ctx_synchronize, cuCtxSynchronize)                    \
-  X(stream_create, cuStreamCreate)                        \
-  X(stream_destroy, cuStreamDestroy)                      \
-  X(stream_synchronize, cuStreamSynchronize)              \
-  X(stream_wait_event, cuStreamWaitEvent)                 \
-  X(event_create, cuEventCreate)                          \
-  X(event_destroy, cuEventDestroy)                        \
-  X(event_record, cuEventRecord)                          \
-  X(event_query, cuEventQuery)                            \
-  X(mem_alloc, cuMemAlloc)                                \
-  X(mem_free, cuMemFree)                                  \
-  X(mem_host_alloc, cuMemHostAlloc)                       \
-  X(mem_free_host, cuMemFreeHost)                         \
-  X(memcpy_2d_async, cuMemcpy2DAsync)                     \
-  X(memset_d8_async, cuMemsetD8Async)                     \
-  X(pointer_get_attribute, cuPointerGetAttribute)         \
-  X(module_load_data, cuModuleLoadData)                   \
-  X(module_unload, cuModuleUnload)                        \
-  X(module_get_function, cuModuleGetFunction)             \
+#define CUDAIPC_DRIVER_REQUIRED(X)                \
+  X(init, cuInit)                                 \
+  X(driver_get_version, cuDriverGetVersion)       \
+  X(get_error_name, cuGetErrorName)               \
+  X(get_error_string, cuGetErrorString)           \
+  X(device_get, cuDeviceGet)                      \
+  X(device_get_count, cuDeviceGetCount)           \
+  X(device_get_name, cuDeviceGetName)             \
+  X(device_get_attribute, cuDeviceGetAttribute)   \
+  X(device_get_uuid, cuDeviceGetUuid_v2)          \
+  X(ctx_push_current, cuCtxPushCurrent)           \
+  X(ctx_pop_current, cuCtxPopCurrent)             \
+  X(ctx_get_device, cuCtxGetDevice)               \
+  X(ctx_synchronize, cuCtxSynchronize)            \
+  X(stream_create, cuStreamCreate)                \
+  X(stream_destroy, cuStreamDestroy)              \
+  X(stream_synchronize, cuStreamSynchronize)      \
+  X(stream_wait_event, cuStreamWaitEvent)         \
+  X(event_create, cuEventCreate)                  \
+  X(event_destroy, cuEventDestroy)                \
+  X(event_record, cuEventRecord)                  \
+  X(event_query, cuEventQuery)                    \
+  X(mem_alloc, cuMemAlloc)                        \
+  X(mem_free, cuMemFree)                          \
+  X(mem_host_alloc, cuMemHostAlloc)               \
+  X(mem_free_host, cuMemFreeHost)                 \
+  X(memcpy_2d_async, cuMemcpy2DAsync)             \
+  X(memset_d8_async, cuMemsetD8Async)             \
+  X(pointer_get_attribute, cuPointerGetAttribute) \
+  X(module_load_data, cuModuleLoadData)           \
+  X(module_unload, cuModuleUnload)                \
+  X(module_get_function, cuModuleGetFunction)     \
   X(launch_kernel, cuLaunchKernel)
 
-#define CUDAIPC_DRIVER_OPTIONAL(X)                                     \
-  X(stream_write_value_64, cuStreamWriteValue64)                       \
-  X(stream_wait_value_64, cuStreamWaitValue64)                         \
-  X(mem_host_register, cuMemHostRegister)                              \
-  X(mem_host_unregister, cuMemHostUnregister)                          \
-  X(mem_host_get_device_pointer, cuMemHostGetDevicePointer)            \
-  X(ipc_get_mem_handle, cuIpcGetMemHandle)                             \
-  X(ipc_open_mem_handle, cuIpcOpenMemHandle)                           \
-  X(ipc_close_mem_handle, cuIpcCloseMemHandle)                         \
-  X(ipc_get_event_handle, cuIpcGetEventHandle)                         \
-  X(ipc_open_event_handle, cuIpcOpenEventHandle)                       \
-  X(mem_get_allocation_granularity, cuMemGetAllocationGranularity)     \
-  X(mem_create, cuMemCreate)                                           \
-  X(mem_release, cuMemRelease)                                         \
-  X(mem_address_reserve, cuMemAddressReserve)                          \
-  X(mem_address_free, cuMemAddressFree)                                \
-  X(mem_map, cuMemMap)                                                 \
-  X(mem_unmap, cuMemUnmap)                                             \
-  X(mem_set_access, cuMemSetAccess)                                    \
-  X(mem_export_to_shareable_handle, cuMemExportToShareableHandle)      \
+#define CUDAIPC_DRIVER_OPTIONAL(X)                                 \
+  X(stream_write_value_64, cuStreamWriteValue64)                   \
+  X(stream_wait_value_64, cuStreamWaitValue64)                     \
+  X(mem_host_register, cuMemHostRegister)                          \
+  X(mem_host_unregister, cuMemHostUnregister)                      \
+  X(mem_host_get_device_pointer, cuMemHostGetDevicePointer)        \
+  X(ipc_get_mem_handle, cuIpcGetMemHandle)                         \
+  X(ipc_open_mem_handle, cuIpcOpenMemHandle)                       \
+  X(ipc_close_mem_handle, cuIpcCloseMemHandle)                     \
+  X(ipc_get_event_handle, cuIpcGetEventHandle)                     \
+  X(ipc_open_event_handle, cuIpcOpenEventHandle)                   \
+  X(mem_get_allocation_granularity, cuMemGetAllocationGranularity) \
+  X(mem_create, cuMemCreate)                                       \
+  X(mem_release, cuMemRelease)                                     \
+  X(mem_address_reserve, cuMemAddressReserve)                      \
+  X(mem_address_free, cuMemAddressFree)                            \
+  X(mem_map, cuMemMap)                                             \
+  X(mem_unmap, cuMemUnmap)                                         \
+  X(mem_set_access, cuMemSetAccess)                                \
+  X(mem_export_to_shareable_handle, cuMemExportToShareableHandle)  \
   X(mem_import_from_shareable_handle, cuMemImportFromShareableHandle)
 
 namespace cudaipc {
@@ -93,9 +93,9 @@ Error cuda_error(const char* call, CUresult code, const std::string& about = {})
 }  // namespace cudaipc
 
 // Calls the driver; leaves the function with an Error that names the call on failure.
-#define TRY_CU(function, ...)                                                        \
-  do {                                                                               \
-    if (const CUresult cu_result_ = ::cudaipc::cu().function(__VA_ARGS__);           \
-        cu_result_ != CUDA_SUCCESS)                                                  \
-      return ::cudaipc::cuda_error(#function, cu_result_);                           \
+#define TRY_CU(function, ...)                                              \
+  do {                                                                     \
+    if (const CUresult cu_result_ = ::cudaipc::cu().function(__VA_ARGS__); \
+        cu_result_ != CUDA_SUCCESS)                                        \
+      return ::cudaipc::cuda_error(#function, cu_result_);                 \
   } while (0)

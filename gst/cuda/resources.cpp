@@ -11,9 +11,9 @@ namespace {
 
 constexpr size_t kGranule = 2 * 1024 * 1024;
 
-#define ENTER(context)                                                 \
-  ScopedContext scoped_(*(context));                                   \
-  if (scoped_.result() != CUDA_SUCCESS)                                \
+#define ENTER(context)                  \
+  ScopedContext scoped_(*(context));    \
+  if (scoped_.result() != CUDA_SUCCESS) \
   return cuda_error("ctx_push_current", scoped_.result())
 
 CUmemAllocationProp vmm_properties(CUdevice device) {
@@ -87,8 +87,8 @@ Result<DeviceInfo> device_info_of(CUdevice device) {
   info.host_registration = cu().mem_host_register && cu().mem_host_unregister &&
                            cu().mem_host_get_device_pointer &&
                            attribute(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
-  info.vmm = has_vmm() &&
-             attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+  info.vmm =
+      has_vmm() && attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
   return info;
 }
 
@@ -120,8 +120,8 @@ Result<DeviceInfo> find_device(const Uuid& uuid) {
     seen += (seen.empty() ? "" : ", ") + to_string(info->uuid);
   }
   return Error{Fault::Unsupported, 0,
-               "the producer's device " + to_string(uuid) + " is not visible here (visible: " +
-                   (seen.empty() ? "none" : seen) +
+               "the producer's device " + to_string(uuid) +
+                   " is not visible here (visible: " + (seen.empty() ? "none" : seen) +
                    "): check CUDA_VISIBLE_DEVICES and the devices given to the container"};
 }
 
@@ -150,16 +150,15 @@ Result<void> Allocation::create_vmm(size_t size) {
     return no_vmm();
   const CUmemAllocationProp properties = vmm_properties(context_->device);
   size_t granule = 0;
-  TRY_CU(mem_get_allocation_granularity, &granule, &properties,
-         CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  TRY_CU(mem_get_allocation_granularity, &granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
   granule = std::max(granule, kGranule);
   const size_t rounded = (size + granule - 1) / granule * granule;
   CUmemGenericAllocationHandle memory;
   TRY_CU(mem_create, &memory, rounded, &properties, 0);
   int fd = -1;
   Result<CUdeviceptr> mapped = 0;
-  CUresult code = cu().mem_export_to_shareable_handle(
-      &fd, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  CUresult code =
+      cu().mem_export_to_shareable_handle(&fd, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   if (code == CUDA_SUCCESS) {
     descriptor_.reset(fd);
     mapped = map(*context_, memory, rounded, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);

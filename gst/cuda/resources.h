@@ -32,8 +32,7 @@ using ContextPtr = std::shared_ptr<const Context>;
 // Makes a context current for a scope; contexts nest.
 class ScopedContext {
  public:
-  explicit ScopedContext(const Context& context)
-      : result_(cu().ctx_push_current(context.handle)) {}
+  explicit ScopedContext(const Context& context) : result_(cu().ctx_push_current(context.handle)) {}
   ~ScopedContext() {
     CUcontext popped;
     if (result_ == CUDA_SUCCESS)
@@ -53,11 +52,11 @@ struct DeviceInfo {
   CUdevice device = -1;
   int ordinal = -1;
   std::string name;
-  Uuid uuid{};  // of the MIG instance where there is one
-  Uuid gpu{};   // of the whole GPU
+  Uuid uuid{};                     // of the MIG instance where there is one
+  Uuid gpu{};                      // of the whole GPU
   bool memory_operations = false;  // 64-bit stream memory operations
   bool host_registration = false;
-  bool vmm = false;                // says the attribute; only a try is proof
+  bool vmm = false;  // says the attribute; only a try is proof
 };
 
 Result<DeviceInfo> device_info(int ordinal);

@@ -149,9 +149,8 @@ void Consumer::close_slot(const SlotPtr& slot, MemoryKind kind) {
 }
 
 void Consumer::slot_closed(uint32_t slot, uint64_t generation) {
-  std::erase_if(closing_, [&](const SlotPtr& s) {
-    return s->id == slot && s->generation == generation;
-  });
+  std::erase_if(closing_,
+                [&](const SlotPtr& s) { return s->id == slot && s->generation == generation; });
 }
 
 void Consumer::set_release_event(uint32_t slot, uint64_t generation, Event event) {

@@ -24,11 +24,11 @@ struct ConsumerStats {
   Credentials credentials;
   wire::SyncMode sync_mode = wire::SyncMode::Host;
   bool local = false;
-  uint64_t offered = 0;        // frames the sink had for it since it joined
-  uint64_t sent = 0;           // frames handed to its socket
-  uint64_t dropped_share = 0;  // it held all it may hold
-  uint64_t dropped_slots = 0;  // consumers together held all that the producer can spare
-  uint64_t dropped_socket = 0; // it did not read its socket
+  uint64_t offered = 0;         // frames the sink had for it since it joined
+  uint64_t sent = 0;            // frames handed to its socket
+  uint64_t dropped_share = 0;   // it held all it may hold
+  uint64_t dropped_slots = 0;   // consumers together held all that the producer can spare
+  uint64_t dropped_socket = 0;  // it did not read its socket
   uint32_t held = 0;
   uint32_t held_max = 0;
   uint64_t dropped() const { return dropped_share + dropped_slots + dropped_socket; }

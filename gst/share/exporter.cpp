@@ -47,7 +47,9 @@ uint64_t monotonic_ns() {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
 }
 
-Error cancelled() { return {Fault::Cancelled, 0, "cancelled"}; }
+Error cancelled() {
+  return {Fault::Cancelled, 0, "cancelled"};
+}
 
 }  // namespace
 
@@ -92,7 +94,9 @@ Exporter::Exporter(ExporterConfig config, Listener listener, UniqueFd wake_fd)
       wake_(std::move(wake_fd)),
       slots_(config_.context, config_.memory, config_.max_slots) {}
 
-Exporter::~Exporter() { stop(); }
+Exporter::~Exporter() {
+  stop();
+}
 
 void Exporter::stop() {
   if (!thread_.joinable())
@@ -195,7 +199,9 @@ uint32_t Exporter::share() const {
   return std::min(spare, std::max(2u, spare / active));
 }
 
-uint32_t Exporter::reserve() const { return std::clamp(slots_.budget() / 4, 1u, 4u); }
+uint32_t Exporter::reserve() const {
+  return std::clamp(slots_.budget() / 4, 1u, 4u);
+}
 
 void Exporter::broadcast() {
   for (const auto& consumer : consumers_) {
@@ -289,8 +295,8 @@ Result<void> Exporter::offer(const SlotPtr& slot, wire::Frame& frame, CUstream s
       } else {
         reap_all();
       }
-      const bool host = std::any_of(
-          consumers_.begin(), consumers_.end(), [](const ConsumerPtr& consumer) {
+      const bool host =
+          std::any_of(consumers_.begin(), consumers_.end(), [](const ConsumerPtr& consumer) {
             return consumer->state == Consumer::State::Active &&
                    consumer->stats.sync_mode == wire::SyncMode::Host;
           });
@@ -338,9 +344,9 @@ Result<void> Exporter::send_to_all(const SlotPtr& slot, wire::Frame& frame, CUst
         break;
     }
     if (consumer->stats.sync_mode == wire::SyncMode::Semaphore) {
-      if (const CUresult code = cu().stream_write_value_64(
-              stream, consumer->page.ready_address(slot->id), frame.seq,
-              CU_STREAM_WRITE_VALUE_DEFAULT);
+      if (const CUresult code =
+              cu().stream_write_value_64(stream, consumer->page.ready_address(slot->id), frame.seq,
+                                         CU_STREAM_WRITE_VALUE_DEFAULT);
           code != CUDA_SUCCESS)
         return cuda_error("stream_write_value_64", code, "slot " + std::to_string(slot->id));
     }

@@ -44,7 +44,7 @@ struct ExporterConfig {
 };
 
 struct ExporterStats {
-  uint64_t frames = 0;   // offered by the sink
+  uint64_t frames = 0;  // offered by the sink
   uint32_t slots = 0;
   uint32_t slots_max = 0;
   uint64_t refused = 0;  // connections that did not become consumers

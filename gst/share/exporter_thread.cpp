@@ -18,14 +18,16 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kJoinTimeout{5000};
-constexpr milliseconds kRetireLook{50};     // leases on memory that is out of use end by GPU's hand
+constexpr milliseconds kRetireLook{50};  // leases on memory that is out of use end by GPU's hand
 constexpr size_t kMaxConnections = 128;
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-bool offers(uint32_t set, wire::SyncMode mode) { return (set & static_cast<uint32_t>(mode)) != 0; }
+bool offers(uint32_t set, wire::SyncMode mode) {
+  return (set & static_cast<uint32_t>(mode)) != 0;
+}
 
 std::string modes_text(uint32_t set) {
   std::string text;
@@ -118,11 +120,10 @@ void Exporter::accept_all() {
     if (!welcome || connections >= kMaxConnections) {
       // Not a byte for a stranger.
       config_.warn(!credentials ? credentials.error().message
-                   : !welcome   ? "refused a connection of user " +
-                                    std::to_string(credentials->uid) + ", pid " +
-                                    std::to_string(credentials->pid)
-                                : "refused a connection: there are " +
-                                    std::to_string(connections) + " already");
+                   : !welcome ? "refused a connection of user " + std::to_string(credentials->uid) +
+                                    ", pid " + std::to_string(credentials->pid)
+                              : "refused a connection: there are " + std::to_string(connections) +
+                                    " already");
       continue;
     }
     auto page = make_page(config_);
@@ -138,8 +139,7 @@ void Exporter::accept_all() {
     hello.instance = instance_;
     hello.device = config_.device.uuid;
     hello.gpu = config_.device.gpu;
-    hello.ipc_mode =
-        config_.memory == MemoryKind::Vmm ? wire::IpcMode::Vmm : wire::IpcMode::Legacy;
+    hello.ipc_mode = config_.memory == MemoryKind::Vmm ? wire::IpcMode::Vmm : wire::IpcMode::Legacy;
     hello.sync_modes = config_.sync_modes;
     if (probe_event_)
       hello.probe_event = std::bit_cast<wire::CudaHandle>(probe_event_->handle());
@@ -209,8 +209,7 @@ Result<void> Exporter::handle(const ConsumerPtr& consumer, Packet& packet) {
     if (const auto* release = std::get_if<wire::ReleaseEvent>(&*message);
         release && consumer->stats.sync_mode == wire::SyncMode::Event) {
       // Opening takes a while; not under the lock.
-      auto event = Event::open(config_.context,
-                               std::bit_cast<CUipcEventHandle>(release->event));
+      auto event = Event::open(config_.context, std::bit_cast<CUipcEventHandle>(release->event));
       if (!event)
         return std::move(event.error()).with("the consumer's release event");
       MutexLock lock(mutex_);

@@ -101,7 +101,9 @@ Result<std::unique_ptr<Importer>> Importer::create(MakeContext make_context) {
   return std::unique_ptr<Importer>(new Importer(std::move(make_context), std::move(wake)));
 }
 
-Importer::~Importer() { disconnect(); }
+Importer::~Importer() {
+  disconnect();
+}
 
 void Importer::disconnect() {
   if (!session_)
@@ -259,8 +261,8 @@ Result<void> Importer::wait_ready(const ImportedFrame& frame) {
 Result<void> Importer::open_slot(const wire::Slot& message) {
   Session& session = *session_;
   const std::string about = "slot " + std::to_string(message.slot) + ", " +
-                            std::to_string(message.size) + " bytes, ipc-mode=" +
-                            name_of(session.hello.ipc_mode);
+                            std::to_string(message.size) +
+                            " bytes, ipc-mode=" + name_of(session.hello.ipc_mode);
   if (session.slots[message.slot])
     return Error{Fault::Protocol, 0, "slot announced twice: " + about};
   const bool vmm = session.hello.ipc_mode == wire::IpcMode::Vmm;
@@ -277,8 +279,8 @@ Result<void> Importer::open_slot(const wire::Slot& message) {
   } else {
     auto mapping =
         vmm ? Mapping::import_vmm(session.context, std::move(packet_.fd), message.size)
-            : Mapping::import_legacy(session.context,
-                                     std::bit_cast<CUipcMemHandle>(message.memory), message.size);
+            : Mapping::import_legacy(session.context, std::bit_cast<CUipcMemHandle>(message.memory),
+                                     message.size);
     if (!mapping)
       return std::move(mapping.error())
           .with("could not open the sink's memory (" + about + "); try the other ipc-mode on the " +
@@ -287,8 +289,7 @@ Result<void> Importer::open_slot(const wire::Slot& message) {
     slot->pointer = slot->mapping->pointer();
   }
   if (session.welcome.sync_mode == wire::SyncMode::Event) {
-    auto ready =
-        Event::open(session.context, std::bit_cast<CUipcEventHandle>(message.ready_event));
+    auto ready = Event::open(session.context, std::bit_cast<CUipcEventHandle>(message.ready_event));
     if (!ready)
       return std::move(ready.error()).with("could not open the sink's event (" + about + ")");
     slot->ready.emplace(std::move(*ready));

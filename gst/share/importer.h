@@ -29,12 +29,12 @@ class Exporter;
 struct ImportedSlot {
   wire::Slot layout;
   CUdeviceptr pointer = 0;
-  std::optional<Mapping> mapping;      // or, in the sink's own process,
-  SlotPtr local;                       // the slot itself
-  std::optional<Event> ready;          // sync-mode=event: the sink's
-  std::optional<Event> release;        // sync-mode=event: ours
-  std::atomic<uint32_t> frames{0};     // of ours that are in it: 0 or 1
-  std::atomic<uint64_t> released{0};   // sequence number last given back
+  std::optional<Mapping> mapping;     // or, in the sink's own process,
+  SlotPtr local;                      // the slot itself
+  std::optional<Event> ready;         // sync-mode=event: the sink's
+  std::optional<Event> release;       // sync-mode=event: ours
+  std::atomic<uint32_t> frames{0};    // of ours that are in it: 0 or 1
+  std::atomic<uint64_t> released{0};  // sequence number last given back
 };
 
 // One conversation: what the importer and its frames share. Frames may outlive the importer; the
@@ -96,9 +96,9 @@ using Incoming =
     std::variant<wire::Caps, wire::Segment, wire::Event, wire::Eos, wire::Latency, ImportedFrame>;
 
 struct ImporterStats {
-  uint64_t frames = 0;        // received
-  uint64_t lost = 0;          // of ours that the sink dropped
-  uint64_t abandoned = 0;     // received, but the sink died before they were complete
+  uint64_t frames = 0;     // received
+  uint64_t lost = 0;       // of ours that the sink dropped
+  uint64_t abandoned = 0;  // received, but the sink died before they were complete
   wire::IpcMode ipc_mode = wire::IpcMode::Vmm;
   wire::SyncMode sync_mode = wire::SyncMode::Host;
   bool local = false;

@@ -73,20 +73,19 @@ Result<void> Importer::greet(Channel channel, steady_clock::time_point deadline)
     return Error{Fault::Unsupported, 0, text};
   };
   if (hello.major != wire::kMajor)
-    return refuse(wire::Reason::Version,
-                  "the sink speaks protocol version " + std::to_string(hello.major) +
-                      ", this source " + std::to_string(wire::kMajor));
+    return refuse(wire::Reason::Version, "the sink speaks protocol version " +
+                                             std::to_string(hello.major) + ", this source " +
+                                             std::to_string(wire::kMajor));
   if (hello.driver_version != static_cast<uint32_t>(cu().version))
-    return refuse(wire::Reason::Driver,
-                  "the sink has CUDA driver version " + version_text(hello.driver_version) +
-                      ", this source " + version_text(static_cast<uint32_t>(cu().version)) +
-                      ": use the same driver libraries on both sides");
+    return refuse(wire::Reason::Driver, "the sink has CUDA driver version " +
+                                            version_text(hello.driver_version) + ", this source " +
+                                            version_text(static_cast<uint32_t>(cu().version)) +
+                                            ": use the same driver libraries on both sides");
   auto page = SharedPage::open(std::move(packet_.fd));
   if (!page)
     return std::move(page.error());
   auto local = Exporter::find_local(hello.instance);
-  auto context =
-      make_context_(hello.device, local ? local->config().context : ContextPtr());
+  auto context = make_context_(hello.device, local ? local->config().context : ContextPtr());
   if (!context) {
     refuse(wire::Reason::Device, context.error().message);
     return std::move(context.error());
@@ -95,8 +94,7 @@ Result<void> Importer::greet(Channel channel, steady_clock::time_point deadline)
   if (!modes)
     return std::move(modes.error());
 
-  auto session =
-      std::make_shared<Session>(std::move(channel), *context, std::move(*page), hello);
+  auto session = std::make_shared<Session>(std::move(channel), *context, std::move(*page), hello);
   session->local = local;
   wire::Join join;
   join.driver_version = static_cast<uint32_t>(cu().version);

@@ -38,8 +38,7 @@ Result<SharedPage> SharedPage::open(UniqueFd fd) {
 }
 
 Result<SharedPage> SharedPage::map(UniqueFd fd) {
-  void* memory =
-      mmap(nullptr, wire::kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  void* memory = mmap(nullptr, wire::kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED)
     return system_error("mmap", "shared page", errno);
   return SharedPage(std::move(fd), static_cast<wire::Page*>(memory));

@@ -78,7 +78,9 @@ Result<Address> Address::parse(const std::string& text) {
   return Address(text);
 }
 
-std::string Address::default_text() { return runtime_folder() + "/video.sock"; }
+std::string Address::default_text() {
+  return runtime_folder() + "/video.sock";
+}
 
 Result<Address> Address::default_for_user() {
   const std::string folder = runtime_folder();
@@ -164,8 +166,18 @@ Received Channel::receive(Packet& packet) {
   gint n_messages = 0;
   gint flags = G_SOCKET_MSG_NONE;
   GError* error = nullptr;
-  const gssize size = g_socket_receive_message(socket_.get(), nullptr, &vector, 1, &messages,
-                                               &n_messages, &flags, nullptr, &error);
+  const auto take = [&] {
+    errno = 0;
+    return g_socket_receive_message(socket_.get(), nullptr, &vector, 1, &messages, &n_messages,
+                                    &flags, nullptr, &error);
+  };
+  gssize size = take();
+  if (size < 0 && errno == ECONNRESET) {
+    // The peer closed with packets of ours unread. The kernel says so once, ahead of what the peer
+    // sent before: those packets are still there.
+    g_clear_error(&error);
+    size = take();
+  }
   // GIO set close-on-exec while receiving. Own every descriptor before anything is judged.
   for (gint i = 0; i < n_messages; ++i) {
     ObjectPtr<GSocketControlMessage> message(messages[i]);
@@ -186,7 +198,7 @@ Received Channel::receive(Packet& packet) {
     if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_WOULD_BLOCK))
       return Received::Nothing;
     return g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED) ? Received::Closed
-                                                                             : Received::Broken;
+                                                                            : Received::Broken;
   }
   if (size == 0)
     return Received::Closed;
@@ -210,7 +222,9 @@ bool Channel::hung_up() const {
   return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-void Channel::shutdown() { ::shutdown(fd(), SHUT_RDWR); }
+void Channel::shutdown() {
+  ::shutdown(fd(), SHUT_RDWR);
+}
 
 Result<Listener> Listener::bind(const Address& address, mode_t mode) {
   const std::string& text = address.text();
@@ -256,7 +270,8 @@ Result<Listener> Listener::bind(const Address& address, mode_t mode) {
     GErrorPtr owned(error);
     if (code == EADDRINUSE)
       return Error{Fault::System, code,
-                   "address '" + text + "' is taken by a live sink or another program: stop it or " +
+                   "address '" + text +
+                       "' is taken by a live sink or another program: stop it or " +
                        "choose another address"};
     return from_gio("bind", text, error, code);
   }

@@ -68,7 +68,9 @@ void write(Type type, const Body& body, Bytes& out) {
   write(type, body, std::span<const std::byte>(), out);
 }
 
-Error bad(const char* what) { return {Fault::Protocol, 0, std::string("malformed packet: ") + what}; }
+Error bad(const char* what) {
+  return {Fault::Protocol, 0, std::string("malformed packet: ") + what};
+}
 
 // A packet whose header was checked: what is left to read.
 struct Input {
@@ -159,12 +161,24 @@ const char* check_slot(const SlotMessage& m) {
     return "padding";
   return nullptr;
 }
-const char* check(const CloseSlot& m) { return check_slot(m); }
-const char* check(const SlotClosed& m) { return check_slot(m); }
-const char* check(const ReleaseEvent& m) { return check_slot(m); }
-const char* check(const Segment&) { return nullptr; }
-const char* check(const Eos&) { return nullptr; }
-const char* check(const Latency&) { return nullptr; }
+const char* check(const CloseSlot& m) {
+  return check_slot(m);
+}
+const char* check(const SlotClosed& m) {
+  return check_slot(m);
+}
+const char* check(const ReleaseEvent& m) {
+  return check_slot(m);
+}
+const char* check(const Segment&) {
+  return nullptr;
+}
+const char* check(const Eos&) {
+  return nullptr;
+}
+const char* check(const Latency&) {
+  return nullptr;
+}
 
 template <typename Body>
 Result<Message> fixed(const Input& in) {
@@ -261,16 +275,36 @@ size_t expected_fds(const Message& message) {
 
 }  // namespace
 
-void encode(const Hello& m, Bytes& out) { write(Type::Hello, m, out); }
-void encode(const Join& m, Bytes& out) { write(Type::Join, m, out); }
-void encode(const Welcome& m, Bytes& out) { write(Type::Welcome, m, out); }
-void encode(const Slot& m, Bytes& out) { write(Type::Slot, m, out); }
-void encode(const CloseSlot& m, Bytes& out) { write(Type::CloseSlot, m, out); }
-void encode(const SlotClosed& m, Bytes& out) { write(Type::SlotClosed, m, out); }
-void encode(const ReleaseEvent& m, Bytes& out) { write(Type::ReleaseEvent, m, out); }
-void encode(const Segment& m, Bytes& out) { write(Type::Segment, m, out); }
-void encode(const Eos& m, Bytes& out) { write(Type::Eos, m, out); }
-void encode(const Latency& m, Bytes& out) { write(Type::Latency, m, out); }
+void encode(const Hello& m, Bytes& out) {
+  write(Type::Hello, m, out);
+}
+void encode(const Join& m, Bytes& out) {
+  write(Type::Join, m, out);
+}
+void encode(const Welcome& m, Bytes& out) {
+  write(Type::Welcome, m, out);
+}
+void encode(const Slot& m, Bytes& out) {
+  write(Type::Slot, m, out);
+}
+void encode(const CloseSlot& m, Bytes& out) {
+  write(Type::CloseSlot, m, out);
+}
+void encode(const SlotClosed& m, Bytes& out) {
+  write(Type::SlotClosed, m, out);
+}
+void encode(const ReleaseEvent& m, Bytes& out) {
+  write(Type::ReleaseEvent, m, out);
+}
+void encode(const Segment& m, Bytes& out) {
+  write(Type::Segment, m, out);
+}
+void encode(const Eos& m, Bytes& out) {
+  write(Type::Eos, m, out);
+}
+void encode(const Latency& m, Bytes& out) {
+  write(Type::Latency, m, out);
+}
 
 void encode(const Refused& m, Bytes& out) {
   const std::string_view text = m.text.substr(0, kMaxText);
@@ -285,16 +319,19 @@ void encode(const Caps& m, Bytes& out) {
 void encode(const Event& m, Bytes& out) {
   assert(m.text.size() <= kMaxEvent);
   write(Type::Event,
-        EventBody{m.kind, static_cast<uint32_t>(m.text.size()), m.timestamp, m.duration,
-                  m.gst_type, 0},
+        EventBody{m.kind, static_cast<uint32_t>(m.text.size()), m.timestamp, m.duration, m.gst_type,
+                  0},
         m.text, out);
 }
 
 void encode(const Frame& m, Bytes& out) {
   assert(m.metas.size() <= kMaxMetas);
-  const FrameBody body{m.slot,       m.caps_serial, m.generation, m.seq,
-                       m.pts,        m.dts,         m.duration,   m.offset,
-                       m.offset_end, m.capture_ns,  m.sent_ns,    m.dropped,
+  const FrameBody body{m.slot,       m.caps_serial,
+                       m.generation, m.seq,
+                       m.pts,        m.dts,
+                       m.duration,   m.offset,
+                       m.offset_end, m.capture_ns,
+                       m.sent_ns,    m.dropped,
                        m.flags,      static_cast<uint32_t>(m.metas.size())};
   write(Type::Frame, body, m.metas, out);
 }
@@ -376,7 +413,9 @@ Result<Message> decode(std::span<const std::byte> packet, size_t n_fds) {
   return result;
 }
 
-const char* name_of(IpcMode mode) { return mode == IpcMode::Vmm ? "vmm" : "legacy"; }
+const char* name_of(IpcMode mode) {
+  return mode == IpcMode::Vmm ? "vmm" : "legacy";
+}
 
 const char* name_of(SyncMode mode) {
   switch (mode) {

@@ -49,9 +49,9 @@ inline constexpr size_t kMaxEvent = 48 * 1024;   // bytes of a serialised event
 inline constexpr size_t kMaxMetas = 56 * 1024;   // bytes of a frame's serialised metas
 inline constexpr uint32_t kMaxPlanes = 4;        // GST_VIDEO_MAX_PLANES
 inline constexpr uint32_t kMaxSlots = 192;       // slots of one sink, all generations together
-inline constexpr uint64_t kGranule = 2 * 1024 * 1024;     // allocations are whole granules
-inline constexpr uint64_t kMaxAllocation = 1ULL << 36;    // 64 GiB: beyond it a size is a lie
-inline constexpr uint64_t kNone = ~0ULL;         // GST_CLOCK_TIME_NONE, GST_BUFFER_OFFSET_NONE
+inline constexpr uint64_t kGranule = 2 * 1024 * 1024;   // allocations are whole granules
+inline constexpr uint64_t kMaxAllocation = 1ULL << 36;  // 64 GiB: beyond it a size is a lie
+inline constexpr uint64_t kNone = ~0ULL;  // GST_CLOCK_TIME_NONE, GST_BUFFER_OFFSET_NONE
 
 // The page: one file-backed page per conversation, shared by both sides, made and sealed against
 // resizing by the sink. Word `slot` of the first array is written when the frame in that slot is
@@ -104,13 +104,13 @@ static_assert(sizeof(Header) == 16);
 struct Hello {
   uint16_t major = kMajor;
   uint16_t minor = kMinor;
-  uint32_t driver_version = 0;   // cuDriverGetVersion
-  Id instance{};                 // random, per started sink
-  Id device{};                   // cuDeviceGetUuid_v2: the MIG instance's own where there is one
-  Id gpu{};                      // cuDeviceGetUuid: the whole GPU
+  uint32_t driver_version = 0;  // cuDriverGetVersion
+  Id instance{};                // random, per started sink
+  Id device{};                  // cuDeviceGetUuid_v2: the MIG instance's own where there is one
+  Id gpu{};                     // cuDeviceGetUuid: the whole GPU
   IpcMode ipc_mode = IpcMode::Vmm;
-  uint32_t sync_modes = 0;       // set of SyncMode the sink can do
-  CudaHandle probe_event{};      // an event to try to open, where Event is offered
+  uint32_t sync_modes = 0;   // set of SyncMode the sink can do
+  CudaHandle probe_event{};  // an event to try to open, where Event is offered
 };
 static_assert(sizeof(Hello) == 128);
 
@@ -129,8 +129,8 @@ static_assert(sizeof(Join) == 48);
 // Sink to source: the source is a consumer from here on.
 struct Welcome {
   SyncMode sync_mode = SyncMode::Host;
-  uint32_t share = 0;      // frames this consumer may hold at once
-  uint64_t next_seq = 0;   // the first frame will have at least this number
+  uint32_t share = 0;     // frames this consumer may hold at once
+  uint64_t next_seq = 0;  // the first frame will have at least this number
 };
 static_assert(sizeof(Welcome) == 16);
 
@@ -161,8 +161,8 @@ static_assert(sizeof(Plane) == 24);
 struct Slot {
   uint32_t slot = 0;
   uint32_t n_planes = 0;
-  uint64_t generation = 0;   // of the pool the slot belongs to; never reused by this instance
-  uint64_t size = 0;         // bytes of the allocation, a whole number of granules
+  uint64_t generation = 0;  // of the pool the slot belongs to; never reused by this instance
+  uint64_t size = 0;        // bytes of the allocation, a whole number of granules
   Plane planes[kMaxPlanes];
   CudaHandle memory{};       // Legacy mode
   CudaHandle ready_event{};  // sync-mode=event
@@ -202,8 +202,8 @@ struct Frame {
   uint32_t slot = 0;
   uint32_t caps_serial = 0;
   uint64_t generation = 0;
-  uint64_t seq = 0;         // counts the sink's frames from 1, sent or not: a gap is a loss
-  uint64_t pts = kNone;     // in the sink's segment, nanoseconds, as are dts and duration
+  uint64_t seq = 0;      // counts the sink's frames from 1, sent or not: a gap is a loss
+  uint64_t pts = kNone;  // in the sink's segment, nanoseconds, as are dts and duration
   uint64_t dts = kNone;
   uint64_t duration = kNone;
   uint64_t offset = kNone;
@@ -241,7 +241,7 @@ struct Event {
   uint64_t duration = kNone;   // Gap
   uint32_t gst_type = 0;       // Custom: GstEventType
   uint32_t zero = 0;
-  std::string_view text;       // Tag: the tag list; Custom: the structure
+  std::string_view text;  // Tag: the tag list; Custom: the structure
 };
 
 struct Eos {

@@ -87,7 +87,9 @@ struct CudaIpcStampSrcClass {
 };
 G_DEFINE_TYPE(CudaIpcStampSrc, stamp_src, GST_TYPE_PUSH_SRC)
 
-Common& src_common(gpointer src) { return *static_cast<CudaIpcStampSrc*>(src)->common; }
+Common& src_common(gpointer src) {
+  return *static_cast<CudaIpcStampSrc*>(src)->common;
+}
 
 gboolean src_start(GstBaseSrc* base) {
   src_common(base).frames = 0;
@@ -113,8 +115,8 @@ gboolean src_decide_allocation(GstBaseSrc* base, GstQuery* query) {
   const bool proposed = gst_query_get_n_allocation_pools(query) > 0;
   if (proposed)
     gst_query_parse_nth_allocation_pool(query, 0, &pool, &size, &min, &max);
-  if (pool && (!GST_IS_CUDA_BUFFER_POOL(pool) ||
-               GST_CUDA_BUFFER_POOL(pool)->context != common.context))
+  if (pool &&
+      (!GST_IS_CUDA_BUFFER_POOL(pool) || GST_CUDA_BUFFER_POOL(pool)->context != common.context))
     gst_clear_object(&pool);
   if (!pool)
     pool = gst_cuda_buffer_pool_new(common.context);
@@ -186,11 +188,12 @@ void stamp_src_class_init(CudaIpcStampSrcClass* klass) {
   auto* element_class = GST_ELEMENT_CLASS(klass);
   element_class->set_context = src_set_context;
   gst_element_class_set_static_metadata(element_class, "Stamp source", "Source/Video",
-                                        "Writes frame numbers with a kernel", "The cudaipc authors");
-  static GstStaticPadTemplate pad = GST_STATIC_PAD_TEMPLATE(
-      "src", GST_PAD_SRC, GST_PAD_ALWAYS,
-      GST_STATIC_CAPS(GST_VIDEO_CAPS_MAKE_WITH_FEATURES(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY,
-                                                        GST_VIDEO_FORMATS_ALL)));
+                                        "Writes frame numbers with a kernel",
+                                        "The cudaipc authors");
+  static GstStaticPadTemplate pad =
+      GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS,
+                              GST_STATIC_CAPS(GST_VIDEO_CAPS_MAKE_WITH_FEATURES(
+                                  GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, GST_VIDEO_FORMATS_ALL)));
   gst_element_class_add_static_pad_template(element_class, &pad);
   auto* base_class = GST_BASE_SRC_CLASS(klass);
   base_class->start = src_start;
@@ -220,7 +223,9 @@ struct CudaIpcStampCheckClass {
 };
 G_DEFINE_TYPE(CudaIpcStampCheck, stamp_check, GST_TYPE_BASE_SINK)
 
-CudaIpcStampCheck& check_of(gpointer sink) { return *static_cast<CudaIpcStampCheck*>(sink); }
+CudaIpcStampCheck& check_of(gpointer sink) {
+  return *static_cast<CudaIpcStampCheck*>(sink);
+}
 
 gboolean check_start(GstBaseSink* base) {
   CudaIpcStampCheck& self = check_of(base);
@@ -292,8 +297,7 @@ void check_verdict(CudaIpcStampCheck& self) {
     GST_ELEMENT_ERROR(&self, STREAM, FAILED,
                       ("%" G_GUINT64_FORMAT " wrong words, %" G_GUINT64_FORMAT
                        " frames missing, %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " received",
-                       static_cast<guint64>(wrong), self.missing, self.common->frames,
-                       self.expect),
+                       static_cast<guint64>(wrong), self.missing, self.common->frames, self.expect),
                       (nullptr));
 }
 
@@ -320,8 +324,8 @@ void stamp_check_class_init(CudaIpcStampCheckClass* klass) {
   const auto flags = static_cast<GParamFlags>(G_PARAM_WRITABLE | G_PARAM_STATIC_STRINGS);
   g_object_class_install_property(
       object_class, PROP_DELAY,
-      g_param_spec_uint64("delay-us", "Delay", "GPU time before each frame is read", 0,
-                          G_MAXUINT64, 0, flags));
+      g_param_spec_uint64("delay-us", "Delay", "GPU time before each frame is read", 0, G_MAXUINT64,
+                          0, flags));
   g_object_class_install_property(
       object_class, PROP_EXPECT,
       g_param_spec_uint64("expect", "Expect", "Frames to receive until EOS, 0: any number", 0,
@@ -330,10 +334,10 @@ void stamp_check_class_init(CudaIpcStampCheckClass* klass) {
   gst_element_class_set_static_metadata(element_class, "Stamp check", "Sink/Video",
                                         "Checks frame numbers with a kernel",
                                         "The cudaipc authors");
-  static GstStaticPadTemplate pad = GST_STATIC_PAD_TEMPLATE(
-      "sink", GST_PAD_SINK, GST_PAD_ALWAYS,
-      GST_STATIC_CAPS(GST_VIDEO_CAPS_MAKE_WITH_FEATURES(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY,
-                                                        GST_VIDEO_FORMATS_ALL)));
+  static GstStaticPadTemplate pad =
+      GST_STATIC_PAD_TEMPLATE("sink", GST_PAD_SINK, GST_PAD_ALWAYS,
+                              GST_STATIC_CAPS(GST_VIDEO_CAPS_MAKE_WITH_FEATURES(
+                                  GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, GST_VIDEO_FORMATS_ALL)));
   gst_element_class_add_static_pad_template(element_class, &pad);
   auto* base_class = GST_BASE_SINK_CLASS(klass);
   base_class->start = check_start;
@@ -351,16 +355,19 @@ void stamp_check_init(CudaIpcStampCheck* self) {
 
 }  // namespace
 
-GType stamp_src_type() { return stamp_src_get_type(); }
-GType stamp_check_type() { return stamp_check_get_type(); }
+GType stamp_src_type() {
+  return stamp_src_get_type();
+}
+GType stamp_check_type() {
+  return stamp_check_get_type();
+}
 
 }  // namespace cudaipc::test
 
 namespace {
 
 gboolean plugin_init(GstPlugin* plugin) {
-  return gst_element_register(plugin, "stampsrc", GST_RANK_NONE,
-                              cudaipc::test::stamp_src_type()) &&
+  return gst_element_register(plugin, "stampsrc", GST_RANK_NONE, cudaipc::test::stamp_src_type()) &&
          gst_element_register(plugin, "stampcheck", GST_RANK_NONE,
                               cudaipc::test::stamp_check_type());
 }

@@ -7,9 +7,9 @@ extern "C" const unsigned char test_kernels_image[];
 
 namespace cudaipc::test {
 
-#define ENTER(context)                                                 \
-  ScopedContext scoped_(*(context));                                   \
-  if (scoped_.result() != CUDA_SUCCESS)                                \
+#define ENTER(context)                  \
+  ScopedContext scoped_(*(context));    \
+  if (scoped_.result() != CUDA_SUCCESS) \
   return cuda_error("ctx_push_current", scoped_.result())
 
 Result<std::unique_ptr<Stamper>> Stamper::create(ContextPtr context) {

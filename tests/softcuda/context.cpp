@@ -170,7 +170,9 @@ CUresult destroy_context(CUcontext handle) {
 
 }  // namespace
 
-Context* current_context() { return stack.empty() ? nullptr : stack.back(); }
+Context* current_context() {
+  return stack.empty() ? nullptr : stack.back();
+}
 
 State& state() {
   static State* const s = new State;
@@ -262,12 +264,14 @@ static CUresult get_uuid(CUuuid* uuid, CUdevice device) {
 }
 
 // cuda.h renames the plain one; both must exist by their own names.
-SOFTCUDA_EXPORT CUresult softcuda_get_uuid_v1(CUuuid* uuid, CUdevice device) __asm__("cuDeviceGetUuid");
+SOFTCUDA_EXPORT CUresult softcuda_get_uuid_v1(CUuuid* uuid,
+                                              CUdevice device) __asm__("cuDeviceGetUuid");
 CUresult softcuda_get_uuid_v1(CUuuid* uuid, CUdevice device) {
   ENTER(cuDeviceGetUuid);
   return get_uuid(uuid, device);
 }
-SOFTCUDA_EXPORT CUresult softcuda_get_uuid_v2(CUuuid* uuid, CUdevice device) __asm__("cuDeviceGetUuid_v2");
+SOFTCUDA_EXPORT CUresult softcuda_get_uuid_v2(CUuuid* uuid,
+                                              CUdevice device) __asm__("cuDeviceGetUuid_v2");
 CUresult softcuda_get_uuid_v2(CUuuid* uuid, CUdevice device) {
   ENTER(cuDeviceGetUuid_v2);
   return get_uuid(uuid, device);

@@ -39,17 +39,17 @@ class Site {
 };
 
 // Begins every entry point.
-#define ENTER(function)                                                   \
-  static ::softcuda::Site site_(#function);                               \
-  if (const CUresult fault_ = site_.enter(); fault_ != CUDA_SUCCESS)      \
+#define ENTER(function)                                              \
+  static ::softcuda::Site site_(#function);                          \
+  if (const CUresult fault_ = site_.enter(); fault_ != CUDA_SUCCESS) \
   return fault_
 // The same where a context must be current, which is then `context`.
-#define ENTER_CONTEXT(function)                                           \
-  ENTER(function);                                                        \
-  ::softcuda::Context* const context = ::softcuda::current_context();     \
-  if (!context)                                                           \
-    return CUDA_ERROR_INVALID_CONTEXT;                                    \
-  if (const CUresult sticky_ = context->error.load(); sticky_)            \
+#define ENTER_CONTEXT(function)                                       \
+  ENTER(function);                                                    \
+  ::softcuda::Context* const context = ::softcuda::current_context(); \
+  if (!context)                                                       \
+    return CUDA_ERROR_INVALID_CONTEXT;                                \
+  if (const CUresult sticky_ = context->error.load(); sticky_)        \
   return sticky_
 
 bool disabled(const char* capability);  // SOFTCUDA_DISABLE
@@ -58,8 +58,20 @@ void violation(const std::string& text);
 extern std::atomic<bool> initialised;
 
 // Kinds of objects whose number must be back at zero when a process ends.
-enum class Kind { Context, Stream, Event, Memory, HostMemory, Registration, Mapping, VmmHandle,
-                  AddressRange, IpcOpen, Module, kCount };
+enum class Kind {
+  Context,
+  Stream,
+  Event,
+  Memory,
+  HostMemory,
+  Registration,
+  Mapping,
+  VmmHandle,
+  AddressRange,
+  IpcOpen,
+  Module,
+  kCount
+};
 void count_live(Kind kind, int delta);
 
 // --- Contexts
@@ -148,14 +160,14 @@ struct Region {
   uintptr_t base = 0;
   size_t size = 0;
   RegionKind kind = RegionKind::Legacy;
-  BackingPtr backing;      // null for host memory
-  size_t offset = 0;       // of base in the backing
+  BackingPtr backing;  // null for host memory
+  size_t offset = 0;   // of base in the backing
   Context* context = nullptr;
-  uint32_t opens = 0;      // Ipc
-  size_t mapped = 0;       // bytes of the mapping that starts at map_base
+  uint32_t opens = 0;  // Ipc
+  size_t mapped = 0;   // bytes of the mapping that starts at map_base
   uintptr_t map_base = 0;
   std::shared_ptr<struct Block> block;
-  std::string id;          // Ipc: what was opened
+  std::string id;  // Ipc: what was opened
 };
 using RegionPtr = std::shared_ptr<Region>;
 RegionPtr find_region(uintptr_t address);

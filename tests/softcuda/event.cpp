@@ -216,8 +216,7 @@ SOFTCUDA_EXPORT CUresult cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle han
     return CUDA_ERROR_INVALID_VALUE;
   if (bytes.process == process_id())
     return CUDA_ERROR_INVALID_CONTEXT;
-  Shared* shared =
-      disabled("ipc-events-refused") ? nullptr : map_shared(bytes.name, O_RDWR);
+  Shared* shared = disabled("ipc-events-refused") ? nullptr : map_shared(bytes.name, O_RDWR);
   if (!shared)
     return CUDA_ERROR_MAP_FAILED;
   auto event = std::make_shared<Event>();

@@ -103,12 +103,12 @@ struct Kernel<F> {
 
 }  // namespace softcuda_host
 
-#define SOFTCUDA_KERNEL(name)                                                              \
-  extern "C" __attribute__((visibility("default"))) void softcuda_kernel_##name(           \
-      const SoftcudaLaunch* launch, void** params) {                                       \
-    softcuda_host::Kernel<&name>::run(launch, params);                                     \
-  }                                                                                        \
-  extern "C" __attribute__((visibility("default"))) const SoftcudaParam*                   \
-      softcuda_params_##name(size_t* count) {                                              \
-    return softcuda_host::Kernel<&name>::parameters(count);                                \
+#define SOFTCUDA_KERNEL(name)                                                    \
+  extern "C" __attribute__((visibility("default"))) void softcuda_kernel_##name( \
+      const SoftcudaLaunch* launch, void** params) {                             \
+    softcuda_host::Kernel<&name>::run(launch, params);                           \
+  }                                                                              \
+  extern "C" __attribute__((visibility("default")))                              \
+  const SoftcudaParam* softcuda_params_##name(size_t* count) {                   \
+    return softcuda_host::Kernel<&name>::parameters(count);                      \
   }

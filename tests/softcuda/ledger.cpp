@@ -21,9 +21,9 @@ namespace softcuda {
 namespace {
 
 constexpr size_t kMaxSites = 256;
-constexpr const char* kKindNames[] = {"context",      "stream",       "event",      "memory",
-                                      "host memory",  "registration", "mapping",    "vmm handle",
-                                      "address range", "ipc mapping", "module"};
+constexpr const char* kKindNames[] = {"context",       "stream",       "event",   "memory",
+                                      "host memory",   "registration", "mapping", "vmm handle",
+                                      "address range", "ipc mapping",  "module"};
 
 // Calls of one thread; kept after the thread is gone.
 struct ThreadCalls {
@@ -168,7 +168,9 @@ void violation(const std::string& text) {
   ledger().violations.push_back(text);
 }
 
-void count_live(Kind kind, int delta) { ledger().live[static_cast<size_t>(kind)] += delta; }
+void count_live(Kind kind, int delta) {
+  ledger().live[static_cast<size_t>(kind)] += delta;
+}
 
 std::string driver_folder() {
   const char* folder = getenv("SOFTCUDA_DIR");

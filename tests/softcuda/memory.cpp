@@ -26,9 +26,7 @@ std::atomic<uint64_t> in_use{0};
 
 // 2 MiB that small allocations share: what CUDA's allocator does, and why neighbours leak.
 struct Block {
-  ~Block() {
-    munmap(reinterpret_cast<void*>(base), kBlock);
-  }
+  ~Block() { munmap(reinterpret_cast<void*>(base), kBlock); }
   BackingPtr backing;
   uintptr_t base = 0;
   size_t used = 0;
@@ -234,8 +232,8 @@ CUresult copy_2d(Context* context, const CUDA_MEMCPY2D& c, CUstream handle, bool
   return context->error.load();
 }
 
-CUresult copy_1d(Context* context, CUmemorytype to, uintptr_t dst, CUmemorytype from,
-                 uintptr_t src, size_t size, CUstream stream, bool wait) {
+CUresult copy_1d(Context* context, CUmemorytype to, uintptr_t dst, CUmemorytype from, uintptr_t src,
+                 size_t size, CUstream stream, bool wait) {
   CUDA_MEMCPY2D c{};
   c.srcMemoryType = from;
   c.srcHost = reinterpret_cast<const void*>(src);
@@ -276,7 +274,9 @@ CUresult fill(Context* context, CUdeviceptr address, size_t pitch, Word value, s
 
 using namespace softcuda;
 
-SOFTCUDA_EXPORT uint64_t softcuda_memory_in_use(void) { return in_use.load(); }
+SOFTCUDA_EXPORT uint64_t softcuda_memory_in_use(void) {
+  return in_use.load();
+}
 
 SOFTCUDA_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t size) {
   ENTER_CONTEXT(cuMemAlloc_v2);

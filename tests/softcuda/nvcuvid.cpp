@@ -4,9 +4,9 @@
 // not even cudaupload and cudadownload.
 #include <cuda.h>
 
-#define UNSUPPORTED(function)                                                         \
-  extern "C" __attribute__((visibility("default"))) CUresult function(void) {         \
-    return CUDA_ERROR_NOT_SUPPORTED;                                                  \
+#define UNSUPPORTED(function)                                                 \
+  extern "C" __attribute__((visibility("default"))) CUresult function(void) { \
+    return CUDA_ERROR_NOT_SUPPORTED;                                          \
   }
 
 UNSUPPORTED(cuvidCtxLockCreate)

@@ -70,7 +70,9 @@ void check(Stream& stream, const Stream::Op& op, uint64_t seq, const char* when)
 
 }  // namespace
 
-size_t race_table_bytes() { return (sizeof(RaceTable) + 4095) / 4096 * 4096; }
+size_t race_table_bytes() {
+  return (sizeof(RaceTable) + 4095) / 4096 * 4096;
+}
 
 RaceTable* map_race_table(int fd, size_t at) {
   void* memory = mmap(nullptr, race_table_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd,

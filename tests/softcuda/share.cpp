@@ -231,8 +231,7 @@ SOFTCUDA_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offse
 SOFTCUDA_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
   ENTER(cuMemUnmap);
   RegionPtr region = find_region(address);
-  if (!region || region->kind != RegionKind::Vmm || region->base != address ||
-      region->size != size)
+  if (!region || region->kind != RegionKind::Vmm || region->base != address || region->size != size)
     return CUDA_ERROR_INVALID_VALUE;
   {
     std::lock_guard lock(state().mutex);

@@ -75,8 +75,7 @@ void merge(Clock& into, const Clock& from) {
   }
 }
 
-Stream::Stream(Context* owner, bool blocks)
-    : context(owner), blocking(blocks), id(next_stream++) {
+Stream::Stream(Context* owner, bool blocks) : context(owner), blocking(blocks), id(next_stream++) {
   thread = std::thread([this] { loop(); });
 }
 

@@ -7,15 +7,15 @@
 #include <cstdio>
 
 // Defined by name only: their parameters do not matter.
-#define UNSUPPORTED(function)                                                                \
-  extern "C" __attribute__((visibility("default"))) CUresult unsupported_##function(void)    \
-      __asm__(#function);                                                                    \
-  CUresult unsupported_##function(void) {                                                    \
-    static bool said = false;                                                                \
-    if (!said)                                                                               \
-      fprintf(stderr, "softcuda: %s is not supported\n", #function);                         \
-    said = true;                                                                             \
-    return CUDA_ERROR_NOT_SUPPORTED;                                                         \
+#define UNSUPPORTED(function)                                        \
+  extern "C" __attribute__((visibility("default")))                  \
+  CUresult unsupported_##function(void) __asm__(#function);          \
+  CUresult unsupported_##function(void) {                            \
+    static bool said = false;                                        \
+    if (!said)                                                       \
+      fprintf(stderr, "softcuda: %s is not supported\n", #function); \
+    said = true;                                                     \
+    return CUDA_ERROR_NOT_SUPPORTED;                                 \
   }
 
 UNSUPPORTED(cuCtxEnablePeerAccess)

@@ -145,7 +145,9 @@ guint64 stat(GstElement* element, const char* name) {
   return value;
 }
 
-GstElement* element_of(const Harness& h) { return h->element; }
+GstElement* element_of(const Harness& h) {
+  return h->element;
+}
 
 TEST(Elements, EveryRawFormatAndOddSizesArriveExact) {
   Pair pair;
@@ -258,10 +260,10 @@ TEST(Elements, TimesFlagsAndOffsetsTravel) {
   EXPECT_EQ(GST_BUFFER_DURATION(got), 40 * GST_MSECOND);
   EXPECT_EQ(GST_BUFFER_OFFSET(got), 1234u);
   EXPECT_EQ(GST_BUFFER_OFFSET_END(got), 1235u);
-  for (const guint flag : {static_cast<guint>(GST_BUFFER_FLAG_MARKER),
-                           static_cast<guint>(GST_BUFFER_FLAG_CORRUPTED),
-                           static_cast<guint>(GST_VIDEO_BUFFER_FLAG_TFF),
-                           static_cast<guint>(GST_VIDEO_BUFFER_FLAG_INTERLACED)})
+  for (const guint flag :
+       {static_cast<guint>(GST_BUFFER_FLAG_MARKER), static_cast<guint>(GST_BUFFER_FLAG_CORRUPTED),
+        static_cast<guint>(GST_VIDEO_BUFFER_FLAG_TFF),
+        static_cast<guint>(GST_VIDEO_BUFFER_FLAG_INTERLACED)})
     EXPECT_TRUE(GST_BUFFER_FLAG_IS_SET(got, flag)) << flag;
   GstEvent* event = gst_pad_get_sticky_event(pair.src->sinkpad, GST_EVENT_SEGMENT, 0);
   const GstSegment* received = nullptr;
@@ -322,7 +324,8 @@ TEST(Elements, MetasTravel) {
   crop->height = 21;
   GstCaps* reference = gst_caps_from_string("timestamp/x-ntp, host=(string)a");
   gst_buffer_add_reference_timestamp_meta(buffer, reference, 77, 88);
-  gst_buffer_add_video_afd_meta(buffer, 1, GST_VIDEO_AFD_SPEC_ATSC_A53, GST_VIDEO_AFD_16_9_TOP_ALIGNED);
+  gst_buffer_add_video_afd_meta(buffer, 1, GST_VIDEO_AFD_SPEC_ATSC_A53,
+                                GST_VIDEO_AFD_16_9_TOP_ALIGNED);
   gst_buffer_add_video_bar_meta(buffer, 0, TRUE, 8, 9);
   pair.push(buffer);
   GstBuffer* got = pair.pull();
@@ -499,8 +502,7 @@ TEST(Elements, DroppedFramesShowAsAGap) {
   GstStructure* stats = nullptr;
   g_object_get(sink->element, "stats", &stats, nullptr);
   const GValue* consumers = gst_structure_get_value(stats, "consumers");
-  const GstStructure* c =
-      gst_value_get_structure(gst_value_array_get_value(consumers, 0));
+  const GstStructure* c = gst_value_get_structure(gst_value_array_get_value(consumers, 0));
   guint64 offered = 0, sent = 0, dropped = 0;
   gst_structure_get(c, "offered", G_TYPE_UINT64, &offered, "sent", G_TYPE_UINT64, &sent, "dropped",
                     G_TYPE_UINT64, &dropped, nullptr);
@@ -544,7 +546,9 @@ TEST(Elements, NullIsReachedWithin200msFromAnyWait) {
     // ... for room: the consumer takes nothing.
     GstElement* pipeline = gst_parse_launch(
         ("videotestsrc ! cudaipcvideosink sync=false slow-consumer=block max-buffers=4 "
-         "wait-for-consumers=1 address=" + (dir / "b")).c_str(),
+         "wait-for-consumers=1 address=" +
+         (dir / "b"))
+            .c_str(),
         nullptr);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     Harness src = harness("cudaipcvideosrc address=" + (dir / "b"));
@@ -560,8 +564,10 @@ TEST(Elements, PauseAndPlayWhileWaitingLosesNothing) {
   TempDir dir;
   GstElement* pipeline = gst_parse_launch(
       ("videotestsrc num-buffers=40 ! video/x-raw,format=GRAY8,width=16,height=16 ! "
-       "cudaipcvideosink sync=false slow-consumer=block max-buffers=4 wait-for-consumers=1 address=" +
-       (dir / "p")).c_str(),
+       "cudaipcvideosink sync=false slow-consumer=block max-buffers=4 wait-for-consumers=1 "
+       "address=" +
+       (dir / "p"))
+          .c_str(),
       nullptr);
   gst_element_set_state(pipeline, GST_STATE_PLAYING);
   Harness src = harness("cudaipcvideosrc address=" + (dir / "p"));
@@ -683,7 +689,8 @@ TEST(Elements, AnAllocationThatFailsInMidStreamIsAMessage) {
 
 TEST(Elements, UriHandler) {
   GError* error = nullptr;
-  GstElement* src = gst_element_make_from_uri(GST_URI_SRC, "cudaipc:///tmp/a%20b.sock", "x", &error);
+  GstElement* src =
+      gst_element_make_from_uri(GST_URI_SRC, "cudaipc:///tmp/a%20b.sock", "x", &error);
   ASSERT_TRUE(src) << error->message;
   gchar* address = nullptr;
   g_object_get(src, "address", &address, nullptr);
