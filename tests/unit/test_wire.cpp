@@ -188,8 +188,9 @@ TEST(Broken, NumberOfDescriptors) {
     if (name == "slot")
       continue;  // one or none, by the ipc mode: the importer's to know
     EXPECT_TRUE(refused(sample.bytes, sample.fds + 1)) << name;
-    if (sample.fds)
+    if (sample.fds) {
       EXPECT_TRUE(refused(sample.bytes, 0)) << name;
+    }
   }
   EXPECT_TRUE(refused(samples()["slot"].bytes, 2));
 }
@@ -259,39 +260,44 @@ TEST_P(BrokenField, IsRefused) {
 constexpr size_t kPlane0 = offsetof(Slot, planes);
 INSTANTIATE_TEST_SUITE_P(
     All, BrokenField,
-    testing::Values(
-        Field{"hello", offsetof(Hello, ipc_mode), 0, 4}, Field{"hello", offsetof(Hello, ipc_mode), 3, 4},
-        Field{"hello", offsetof(Hello, sync_modes), 0, 4}, Field{"join", offsetof(Join, zero), 1, 4},
-        Field{"welcome", offsetof(Welcome, sync_mode), 0, 4},
-        Field{"welcome", offsetof(Welcome, sync_mode), 3, 4},
-        Field{"welcome", offsetof(Welcome, share), 0, 4},
-        Field{"welcome", offsetof(Welcome, share), kMaxSlots + 1, 4},
-        Field{"refused", 4, 1, 4}, Field{"caps", 4, 1, 4}, Field{"caps", 4, ~0ull, 4},
-        Field{"caps", 8, 0, 1},  // NUL in the text
-        Field{"slot", offsetof(Slot, slot), kMaxSlots, 4},
-        Field{"slot", offsetof(Slot, n_planes), 0, 4}, Field{"slot", offsetof(Slot, n_planes), 5, 4},
-        Field{"slot", offsetof(Slot, n_planes), 1, 4},  // the second plane is left over
-        Field{"slot", offsetof(Slot, size), 0, 8}, Field{"slot", offsetof(Slot, size), 4096, 8},
-        Field{"slot", offsetof(Slot, size), kMaxAllocation + kGranule, 8},
-        Field{"slot", kPlane0 + offsetof(Plane, offset), 2 * kGranule, 8},
-        Field{"slot", kPlane0 + offsetof(Plane, offset), ~0ull, 8},
-        Field{"slot", kPlane0 + offsetof(Plane, size), 0, 8},
-        Field{"slot", kPlane0 + offsetof(Plane, size), 2 * kGranule + 1, 8},
-        Field{"slot", kPlane0 + offsetof(Plane, size), ~0ull, 8},
-        Field{"slot", kPlane0 + offsetof(Plane, stride), 0, 4},
-        Field{"slot", kPlane0 + offsetof(Plane, zero), 1, 4},
-        Field{"slot", offsetof(Slot, local), 2, 4}, Field{"slot", offsetof(Slot, zero), 1, 4},
-        Field{"close-slot", 0, kMaxSlots, 4}, Field{"close-slot", 4, 1, 4},
-        Field{"slot-closed", 0, kMaxSlots, 4}, Field{"slot-closed", 4, 1, 4},
-        Field{"release-event", 0, kMaxSlots, 4}, Field{"release-event", 4, 1, 4},
-        Field{"frame", 0, kMaxSlots, 4}, Field{"frame", 16, 0, 8}, Field{"frame", 16, ~0ull, 8},
-        Field{"frame", kFrameBody - 4, 3, 4}, Field{"frame", kFrameBody - 4, ~0ull, 4},
-        Field{"event", 0, 0, 4}, Field{"event", 0, 4, 4}, Field{"event", 4, 1, 4},
-        Field{"event", 28, 1, 4}, Field{"event", 32, 0, 1}));
+    testing::Values(Field{"hello", offsetof(Hello, ipc_mode), 0, 4},
+                    Field{"hello", offsetof(Hello, ipc_mode), 3, 4},
+                    Field{"hello", offsetof(Hello, sync_modes), 0, 4},
+                    Field{"join", offsetof(Join, zero), 1, 4},
+                    Field{"welcome", offsetof(Welcome, sync_mode), 0, 4},
+                    Field{"welcome", offsetof(Welcome, sync_mode), 3, 4},
+                    Field{"welcome", offsetof(Welcome, share), 0, 4},
+                    Field{"welcome", offsetof(Welcome, share), kMaxSlots + 1, 4},
+                    Field{"refused", 4, 1, 4}, Field{"caps", 4, 1, 4}, Field{"caps", 4, ~0ull, 4},
+                    Field{"caps", 8, 0, 1},  // NUL in the text
+                    Field{"slot", offsetof(Slot, slot), kMaxSlots, 4},
+                    Field{"slot", offsetof(Slot, n_planes), 0, 4},
+                    Field{"slot", offsetof(Slot, n_planes), 5, 4},
+                    Field{"slot", offsetof(Slot, n_planes), 1, 4},  // the second plane is left over
+                    Field{"slot", offsetof(Slot, size), 0, 8},
+                    Field{"slot", offsetof(Slot, size), 4096, 8},
+                    Field{"slot", offsetof(Slot, size), kMaxAllocation + kGranule, 8},
+                    Field{"slot", kPlane0 + offsetof(Plane, offset), 2 * kGranule, 8},
+                    Field{"slot", kPlane0 + offsetof(Plane, offset), ~0ull, 8},
+                    Field{"slot", kPlane0 + offsetof(Plane, size), 0, 8},
+                    Field{"slot", kPlane0 + offsetof(Plane, size), 2 * kGranule + 1, 8},
+                    Field{"slot", kPlane0 + offsetof(Plane, size), ~0ull, 8},
+                    Field{"slot", kPlane0 + offsetof(Plane, stride), 0, 4},
+                    Field{"slot", kPlane0 + offsetof(Plane, zero), 1, 4},
+                    Field{"slot", offsetof(Slot, local), 2, 4},
+                    Field{"slot", offsetof(Slot, zero), 1, 4}, Field{"close-slot", 0, kMaxSlots, 4},
+                    Field{"close-slot", 4, 1, 4}, Field{"slot-closed", 0, kMaxSlots, 4},
+                    Field{"slot-closed", 4, 1, 4}, Field{"release-event", 0, kMaxSlots, 4},
+                    Field{"release-event", 4, 1, 4}, Field{"frame", 0, kMaxSlots, 4},
+                    Field{"frame", 16, 0, 8}, Field{"frame", 16, ~0ull, 8},
+                    Field{"frame", kFrameBody - 4, 3, 4}, Field{"frame", kFrameBody - 4, ~0ull, 4},
+                    Field{"event", 0, 0, 4}, Field{"event", 0, 4, 4}, Field{"event", 4, 1, 4},
+                    Field{"event", 28, 1, 4}, Field{"event", 32, 0, 1}));
 
 TEST(Broken, TextOverItsLimit) {
-  for (const auto& [name, limit] :
-       {std::pair<std::string, size_t>{"refused", kMaxText}, {"caps", kMaxCaps}, {"event", kMaxEvent}}) {
+  for (const auto& [name, limit] : {std::pair<std::string, size_t>{"refused", kMaxText},
+                                    {"caps", kMaxCaps},
+                                    {"event", kMaxEvent}}) {
     const Sample sample = samples()[name];
     Header header;
     std::memcpy(&header, sample.bytes.data(), sizeof(header));
@@ -327,8 +333,9 @@ TEST(Broken, MutationsNeverCrash) {
     for (unsigned k = 0; k < 1 + random() % 4; ++k)
       bytes[random() % bytes.size()] = static_cast<std::byte>(random());
     auto message = decode(bytes, it->second.fds);
-    if (!message)
+    if (!message) {
       EXPECT_EQ(message.error().fault, Fault::Protocol);
+    }
   }
 }
 
