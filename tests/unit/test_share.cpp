@@ -283,6 +283,8 @@ TEST(Deaths, AFrameInFlightWhenTheSinkDiesIsAnError) {
     wire::Bytes packet;
     wire::encode(hello, packet);
     channel->send(packet, page->fd());
+    Packet join;
+    wait_until([&] { return channel->receive(join) == Received::Yes; });
     wire::Welcome welcome{wire::SyncMode::Semaphore, 2, 1};
     wire::encode(welcome, packet);
     channel->send(packet);
