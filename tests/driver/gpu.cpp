@@ -173,7 +173,7 @@ CUresult Gpu::launch(const char* name, void** parameters, unsigned blocks) {
 
 CUresult Gpu::run(const Request& request, int fd, Answer& answer) {
   const Driver* const driver = request.op == Op::Init ? nullptr : &cu();
-  uint64_t a = request.numbers.a, b = request.numbers.b, c = request.numbers.c;
+  unsigned long long a = request.a, b = request.b, c = request.c;
   const auto event = reinterpret_cast<CUevent>(a);
   unsigned value;
   switch (request.op) {
@@ -195,12 +195,11 @@ CUresult Gpu::run(const Request& request, int fd, Answer& answer) {
     }
 
     case Op::Alloc:
-      return driver->mem_alloc(reinterpret_cast<CUdeviceptr*>(&answer.value), a);
+      return driver->mem_alloc(&answer.value, a);
     case Op::AllocManaged:
-      return CALL(cuMemAllocManaged, reinterpret_cast<CUdeviceptr*>(&answer.value), a,
-                  static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL));
+      return CALL(cuMemAllocManaged, &answer.value, a, static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL));
     case Op::AllocPool:
-      TRY_CODE(CALL(cuMemAllocAsync, reinterpret_cast<CUdeviceptr*>(&answer.value), a, stream_));
+      TRY_CODE(CALL(cuMemAllocAsync, &answer.value, a, stream_));
       return driver->stream_synchronize(stream_);
     case Op::Free:
       return driver->mem_free(a);
@@ -210,8 +209,7 @@ CUresult Gpu::run(const Request& request, int fd, Answer& answer) {
     case Op::OpenLegacy: {
       CUipcMemHandle handle;
       memcpy(&handle, &request.handle, sizeof(handle));
-      return driver->ipc_open_mem_handle(reinterpret_cast<CUdeviceptr*>(&answer.value), handle,
-                                         CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+      return driver->ipc_open_mem_handle(&answer.value, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     }
     case Op::CloseLegacy:
       return driver->ipc_close_mem_handle(a);
@@ -264,7 +262,10 @@ CUresult Gpu::run(const Request& request, int fd, Answer& answer) {
     case Op::OpenEvent: {
       CUipcEventHandle handle;
       memcpy(&handle, &request.handle, sizeof(handle));
-      return driver->ipc_open_event_handle(reinterpret_cast<CUevent*>(&answer.value), handle);
+      CUevent opened = nullptr;
+      const CUresult code = driver->ipc_open_event_handle(&opened, handle);
+      answer.value = reinterpret_cast<uint64_t>(opened);
+      return code;
     }
     case Op::RecordEvent:
       return driver->event_record(event, stream_);

@@ -58,9 +58,6 @@ enum class Op : uint32_t {
   DestroyStream,  //
 };
 
-struct Numbers {
-  uint64_t a = 0, b = 0, c = 0;
-};
 struct Handle {
   uint8_t bytes[64];
 };
@@ -69,7 +66,7 @@ static_assert(sizeof(Handle) == sizeof(CUipcEventHandle));
 
 struct Request {
   Op op;
-  Numbers numbers;
+  uint64_t a, b, c;
   Handle handle;
 };
 
@@ -78,7 +75,7 @@ constexpr int kDied = -2;
 
 struct Answer {
   int code = CUDA_SUCCESS;
-  uint64_t value = 0;
+  unsigned long long value = 0;
   Handle handle{};
   UniqueFd fd;
 
@@ -98,20 +95,20 @@ class Party {
   // Takes a copy of `fd`.
   virtual Answer call(const Request& request, int fd) = 0;
 
-  Answer operator()(Op op, Numbers numbers = {}) { return call({op, numbers, {}}, -1); }
-  Answer operator()(Op op, const Handle& handle) { return call({op, {}, handle}, -1); }
-  Answer operator()(Op op, const UniqueFd& fd, Numbers numbers = {}) {
-    return call({op, numbers, {}}, fd.get());
+  Answer operator()(Op op, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
+    return call({op, a, b, c, {}}, -1);
+  }
+  Answer operator()(Op op, const Handle& handle) { return call({op, 0, 0, 0, handle}, -1); }
+  Answer operator()(Op op, const UniqueFd& fd, uint64_t a = 0, uint64_t b = 0) {
+    return call({op, a, b, 0, {}}, fd.get());
   }
   // Enqueues, waits, and says the value.
-  Answer sum(uint64_t address, uint64_t bytes) {
-    return finish((*this)(Op::Sum, {address, bytes}));
-  }
+  Answer sum(uint64_t address, uint64_t bytes) { return finish((*this)(Op::Sum, address, bytes)); }
   Answer scan(uint64_t address, uint64_t bytes, uint64_t pattern) {
-    return finish((*this)(Op::Scan, {address, bytes, pattern}));
+    return finish((*this)(Op::Scan, address, bytes, pattern));
   }
   Answer fill(uint64_t address, uint64_t bytes, uint64_t value) {
-    return finish((*this)(Op::Fill, {address, bytes, value}));
+    return finish((*this)(Op::Fill, address, bytes, value));
   }
 
  private:
