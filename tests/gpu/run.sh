@@ -42,8 +42,8 @@ pair() { # SECONDS PRODUCER CONSUMER
 }
 stat_of() { grep -o "$1=(guint64)[0-9]*" "$tmp/sink.log" | tail -n 1 | grep -o '[0-9]*$'; }
 
-if [ -x "$build/tests/driver/conformance" ]; then
-  "${launch[@]}" "$build/tests/driver/conformance" --gtest_brief=1 >"$tmp/conformance.out" 2>&1
+if [ -x "$build/tests/conformance/conformance" ]; then
+  "${launch[@]}" "$build/tests/conformance/conformance" --gtest_brief=1 >"$tmp/conformance.out" 2>&1
   status=$?
   [ $status -eq 0 ] || cat "$tmp/conformance.out"
   result "conformance program" $status "$(tail -n 3 "$tmp/conformance.out" | tr '\n' ' ')"

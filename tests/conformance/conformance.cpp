@@ -13,7 +13,7 @@
 #include <map>
 
 #include "gst/cuda/driver.h"
-#include "tests/driver/peer.h"
+#include "tests/conformance/peer.h"
 
 extern "C" const unsigned char test_kernels_image[];
 
