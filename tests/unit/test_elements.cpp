@@ -3,6 +3,7 @@
 // Both elements, through GstHarness, in one process and on the software device.
 #include <dlfcn.h>
 #include <gst/check/gstharness.h>
+#include <gst/cuda/gstcudaloader.h>
 #include <gst/cuda/gstcudamemory.h>
 #include <gst/video/video-anc.h>
 #include <gst/video/video.h>
@@ -179,6 +180,48 @@ TEST(Elements, EveryRawFormatAndOddSizesArriveExact) {
   }
   EXPECT_EQ(stat(element_of(pair.sink), "frames"), static_cast<guint64>(frames));
   EXPECT_EQ(stat(element_of(pair.sink), "uploaded"), static_cast<guint64>(frames));
+}
+
+TEST(Elements, CudaMemoryOfOthersIsCopiedOnceAndCounted) {
+  // From another context, as an element that shares none would have it.
+  GstCudaContext* context = gst_cuda_context_new(0);
+  ASSERT_TRUE(context);
+  GstAllocator* allocator = gst_allocator_find(GST_CUDA_MEMORY_TYPE_NAME);
+  Pair pair;
+  GstVideoInfo info;
+  gst_video_info_set_format(&info, GST_VIDEO_FORMAT_NV12, 70, 38);
+  GstCaps* caps = gst_video_info_to_caps(&info);
+  gst_caps_set_features(caps, 0,
+                        gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+  gst_harness_set_src_caps(pair.sink.get(), caps);
+  for (unsigned i = 0; i < 20; ++i) {
+#if GST_CHECK_VERSION(1, 24, 0)
+    GstMemory* memory =
+        gst_cuda_allocator_alloc(GST_CUDA_ALLOCATOR(allocator), context, nullptr, &info);
+#else
+    GstMemory* memory = gst_cuda_allocator_alloc(GST_CUDA_ALLOCATOR(allocator), context, &info);
+#endif
+    ASSERT_TRUE(memory);
+    GstVideoInfo placed = GST_CUDA_MEMORY_CAST(memory)->info;
+    GstBuffer* sent = gst_buffer_new();
+    gst_buffer_append_memory(sent, memory);
+    gst_buffer_add_video_meta_full(sent, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_NV12, 70, 38,
+                                   2, placed.offset, placed.stride);
+    GstMapInfo map;
+    ASSERT_TRUE(gst_buffer_map(sent, &map, GST_MAP_WRITE));
+    for (gsize k = 0; k < map.size; ++k)
+      map.data[k] = static_cast<guint8>(k * 7 + i);
+    gst_buffer_unmap(sent, &map);
+    pair.push(gst_buffer_ref(sent));
+    GstBuffer* got = pair.pull();
+    EXPECT_TRUE(same_picture(info, sent, got));
+    gst_buffer_unref(got);
+    gst_buffer_unref(sent);
+  }
+  EXPECT_EQ(stat(element_of(pair.sink), "copied"), 20u);
+  EXPECT_EQ(stat(element_of(pair.sink), "uploaded"), 0u);
+  gst_object_unref(allocator);
+  gst_object_unref(context);
 }
 
 TEST(Elements, CopyModeAndSystemMemoryOutArriveExact) {
@@ -746,6 +789,8 @@ TEST(Elements, LatencyIsLiveAndIncludesTheSinks) {
 
 int main(int argc, char** argv) {
   gst_init(&argc, &argv);
+  gst_cuda_load_library();
+  gst_cuda_memory_init_once();
   // Linked in, not loaded: GStreamer's plugin scanner cannot load what a sanitizer instrumented.
   for (const char* name : {"cudaipcsink", "cudaipcvideosink"})
     gst_element_register(nullptr, name, GST_RANK_NONE, cudaipc::sink_get_type());
