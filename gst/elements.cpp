@@ -56,4 +56,17 @@ Result<ContextPtr> ensure_context(GstElement* element, int device, GstCudaContex
   return wrap_context(*context);
 }
 
+bool answer_context_query(GstElement* element, GstQuery* query, Mutex& mutex,
+                          GstCudaContext* const* context) {
+  if (GST_QUERY_TYPE(query) != GST_QUERY_CONTEXT)
+    return false;
+  GstPtr<GstCudaContext> held;
+  {
+    MutexLock lock(mutex);
+    if (*context)
+      held.reset(static_cast<GstCudaContext*>(gst_object_ref(*context)));
+  }
+  return gst_cuda_handle_context_query(element, query, held.get());
+}
+
 }  // namespace cudaipc

@@ -6,6 +6,7 @@
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
+#include "gst/base/thread.h"
 #include "gst/context.h"
 #include "gst/transport/channel.h"
 
@@ -32,5 +33,10 @@ Result<Address> resolve_address(const char* property);
 // A GstCudaContext for an element, shared with its neighbours the way GStreamer's CUDA elements do
 // it (context messages and queries). `*context` may hold one already. `device` -1: any.
 Result<ContextPtr> ensure_context(GstElement* element, int device, GstCudaContext** context);
+
+// Answers a neighbour's question for a CUDA context with `*context`, which `mutex` guards; false:
+// it asked for something else, or there is none yet.
+bool answer_context_query(GstElement* element, GstQuery* query, Mutex& mutex,
+                          GstCudaContext* const* context);
 
 }  // namespace cudaipc

@@ -22,10 +22,10 @@
  */
 
 #include <gst/base/gstbasesink.h>
-#include <time.h>
 
 #include <deque>
 
+#include "gst/base/clock.h"
 #include "gst/elements.h"
 #include "gst/layout.h"
 #include "gst/memory.h"
@@ -62,12 +62,6 @@ struct Settings {
   guint wait_for_consumers = 0;
   SlowChoice slow_consumer = SlowChoice::Drop;
 };
-
-uint64_t monotonic_ns() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * GST_SECOND + static_cast<uint64_t>(t.tv_nsec);
-}
 
 // A copy into a slot that the GPU has not finished: keeps what it reads.
 struct Copying {
@@ -835,19 +829,9 @@ gboolean event(GstBaseSink* base, GstEvent* event) {
 }
 
 gboolean query(GstBaseSink* base, GstQuery* query) {
-  if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT) {
-    SinkState& state = state_of(base);
-    GstCudaContext* context;
-    {
-      MutexLock lock(state.mutex);
-      context =
-          static_cast<GstCudaContext*>(state.context ? gst_object_ref(state.context) : nullptr);
-    }
-    const gboolean answered = gst_cuda_handle_context_query(GST_ELEMENT(base), query, context);
-    gst_clear_object(&context);
-    if (answered)
-      return TRUE;
-  }
+  SinkState& state = state_of(base);
+  if (answer_context_query(GST_ELEMENT(base), query, state.mutex, &state.context))
+    return TRUE;
   return GST_BASE_SINK_CLASS(cudaipc_video_sink_parent_class)->query(base, query);
 }
 

@@ -23,10 +23,10 @@
 
 #include <gst/base/gstbasesrc.h>
 #include <gst/cuda/gstcudamemory.h>
-#include <time.h>
 
 #include <cmath>
 
+#include "gst/base/clock.h"
 #include "gst/elements.h"
 #include "gst/layout.h"
 #include "gst/memory.h"
@@ -171,12 +171,6 @@ enum Property {
   PROP_DEADLINE,
   PROP_STATS,
 };
-
-uint64_t monotonic_ns() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * GST_SECOND + static_cast<uint64_t>(t.tv_nsec);
-}
 
 // --- Properties
 
@@ -791,18 +785,8 @@ gboolean is_seekable(GstBaseSrc*) {
 
 gboolean query(GstBaseSrc* base, GstQuery* query) {
   SrcState& state = state_of(base);
-  if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT) {
-    GstCudaContext* context;
-    {
-      MutexLock lock(state.mutex);
-      context =
-          static_cast<GstCudaContext*>(state.context ? gst_object_ref(state.context) : nullptr);
-    }
-    const gboolean answered = gst_cuda_handle_context_query(GST_ELEMENT(base), query, context);
-    gst_clear_object(&context);
-    if (answered)
-      return TRUE;
-  }
+  if (answer_context_query(GST_ELEMENT(base), query, state.mutex, &state.context))
+    return TRUE;
   if (GST_QUERY_TYPE(query) == GST_QUERY_LATENCY) {
     MutexLock lock(state.mutex);
     gst_query_set_latency(query, TRUE, state.sink_latency + state.settings.deadline,

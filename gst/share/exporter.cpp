@@ -5,11 +5,12 @@
 
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+
+#include "gst/base/clock.h"
 
 namespace cudaipc {
 namespace {
@@ -39,12 +40,6 @@ wire::Id random_id() {
       got += static_cast<size_t>(n);
   }
   return id;
-}
-
-uint64_t monotonic_ns() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
 }
 
 Error cancelled() {
