@@ -7,10 +7,10 @@
 frames=${1:-1000}
 export SOFTCUDA_COPY_DELAY_US=300
 
-matrix() { # IPC SYNC
-  pair "stampsrc num-buffers=$frames ! $caps ! cudaipcsink address=$tmp/s ipc-mode=$1 sync-mode=$2
+matrix() { # IPC SYNC [WRITER'S DELAY] [READER'S DELAY], microseconds per frame
+  pair "stampsrc num-buffers=$frames delay-us=${3:-0} ! $caps ! cudaipcsink address=$tmp/s ipc-mode=$1 sync-mode=$2
         slow-consumer=block wait-for-consumers=1 sync=false" \
-    "cudaipcsrc address=$tmp/s connection-timeout=30 ! stampcheck expect=$frames"
+    "cudaipcsrc address=$tmp/s connection-timeout=30 ! stampcheck expect=$frames delay-us=${4:-0}"
 }
 
 for ipc in vmm legacy; do
@@ -21,11 +21,12 @@ for ipc in vmm legacy; do
 done
 
 frames=100
-mutant() { # NAME IPC SYNC
+# The side whose wait is missing is made the slow one, so that the loss of it always shows.
+mutant() { # NAME IPC SYNC WRITER'S DELAY READER'S DELAY
   local dir=$tmp/mutant-$1
   mkdir -p "$dir"
   cp "${CUDAIPC_BUILD:-$here/../build}/tests/mutants/libgstcudaipc-$1.so" "$dir/libgstcudaipc.so"
-  CUDAIPC_PLUGIN_DIR=$dir matrix "$2" "$3"
+  CUDAIPC_PLUGIN_DIR=$dir matrix "$2" "$3" "$4" "$5"
   # For the right reason: wrong pixels, or accesses that nothing orders.
   local failed=$?
   [ $failed -ne 0 ] && grep -qE 'violation|[1-9][0-9]* wrong words' "$tmp"/{producer,consumer,softcuda}
@@ -33,10 +34,10 @@ mutant() { # NAME IPC SYNC
 $(grep -c "violation:" "$tmp/softcuda") kinds of violation" \
     $? "$tmp"/{producer,consumer,softcuda}
 }
-mutant no-ready-wait vmm semaphore
-mutant no-ready-wait legacy event
-mutant no-host-wait vmm host
-mutant early-release vmm semaphore
-mutant early-release legacy event
-mutant no-release-check vmm semaphore
+mutant no-ready-wait vmm semaphore 3000 0
+mutant no-ready-wait legacy event 3000 0
+mutant no-host-wait vmm host 3000 0
+mutant early-release vmm semaphore 0 3000
+mutant early-release legacy event 0 3000
+mutant no-release-check vmm semaphore 0 3000
 verdict

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -83,7 +84,9 @@ SOFTCUDA_EXPORT CUresult cuEventCreate(CUevent* out, unsigned flags) {
       return CUDA_ERROR_INVALID_VALUE;
     if (disabled("ipc-events"))
       return CUDA_ERROR_NOT_SUPPORTED;
-    event->name = "softcuda-ev-" + random_name().substr(0, 24);
+    // The tag lets with-softcuda sweep up what killed processes leave.
+    const char* tag = getenv("SOFTCUDA_TAG");
+    event->name = "softcuda-ev-" + std::string(tag ? tag : "") + "-" + random_name().substr(0, 16);
     Shared* shared = map_shared(event->name, O_RDWR | O_CREAT | O_EXCL);
     if (!shared)
       return CUDA_ERROR_OUT_OF_MEMORY;
