@@ -58,8 +58,10 @@ one "plugin loads without a driver" env -u LD_LIBRARY_PATH GST_PLUGIN_PATH=build
   GST_REGISTRY=build/registry-plain.bin gst-inspect-1.0 cudaipc
 if [ "$quick" != --quick ]; then
   one "style" tools/check-style.sh
-  suite build-asan "-Db_sanitize=address,undefined -Db_lundef=false" --suite unit
-  suite build-tsan "-Db_sanitize=thread -Db_lundef=false" --suite unit
+  # Not with warnings as errors: instrumented code makes gcc warn of what is not there (gcc(1),
+  # -fsanitize).
+  suite build-asan "-Dwerror=false -Db_sanitize=address,undefined -Db_lundef=false" --suite unit
+  suite build-tsan "-Dwerror=false -Db_sanitize=thread -Db_lundef=false" --suite unit
   one "examples/quickstart.sh" examples/quickstart.sh </dev/null
 fi
 echo "$passed passed, $failed failed"
