@@ -143,7 +143,9 @@ void Consumer::close_slot(const SlotPtr& slot, MemoryKind kind) {
   // cuIpcGetMemHandle); the physical memory behind a descriptor is counted by the driver.
   if (kind == MemoryKind::Legacy && !stats.local) {
     closing_.push_back(slot);
-    if (closing_.size() > wire::kMaxSlots)
+    // Confirmations may lag behind a quick series of caps changes on a busy machine; a peer that
+    // owes this many does not confirm at all.
+    if (closing_.size() > kMaxQueued)
       give_up("it does not close memory that is out of use");
   }
 }
