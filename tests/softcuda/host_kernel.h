@@ -25,9 +25,14 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 #include <vector_functions.h>
 #include <vector_types.h>
+
+// CUDA has them in the global namespace.
+using std::max;
+using std::min;
 
 // Coordinates of the thread that is being run.
 inline thread_local uint3 threadIdx, blockIdx;
@@ -52,20 +57,35 @@ struct SoftcudaLaunch {
   unsigned grid[3];
   unsigned block[3];
 };
-// Bytes of a parameter, and whether it points to memory that is read (1) or written (2).
+// Memory that a launch touches.
+struct SoftcudaSpan {
+  uintptr_t address;
+  size_t size;
+  bool written;
+};
+// Bytes of a parameter, and whether it points to memory that is read (1) or written (2); or, for a
+// structure of pointers, what lists the memory behind it (at most 16 spans).
 struct SoftcudaParam {
   size_t size;
   int access;
+  size_t (*spans)(const void*, SoftcudaSpan*);
 };
+// Specialise for a structure of pointers: static size_t list(const T&, SoftcudaSpan*).
+template <typename T>
+struct SoftcudaSpans;
 
 namespace softcuda_host {
 
 template <typename T>
 constexpr SoftcudaParam describe() {
   if constexpr (std::is_pointer_v<T>)
-    return {sizeof(T), std::is_const_v<std::remove_pointer_t<T>> ? 1 : 2};
+    return {sizeof(T), std::is_const_v<std::remove_pointer_t<T>> ? 1 : 2, nullptr};
+  else if constexpr (std::is_class_v<T>)
+    return {sizeof(T), 0, [](const void* value, SoftcudaSpan* out) {
+              return SoftcudaSpans<T>::list(*static_cast<const T*>(value), out);
+            }};
   else
-    return {sizeof(T), 0};
+    return {sizeof(T), 0, nullptr};
 }
 
 template <auto F>
@@ -77,7 +97,7 @@ struct Kernel<F> {
     run_all(launch, params, std::index_sequence_for<A...>());
   }
   static const SoftcudaParam* parameters(size_t* count) {
-    static const SoftcudaParam all[] = {describe<A>()..., {0, 0}};
+    static const SoftcudaParam all[] = {describe<std::remove_cv_t<A>>()..., {}};
     *count = sizeof...(A);
     return all;
   }

@@ -16,9 +16,15 @@ struct Launch {
   unsigned grid[3];
   unsigned block[3];
 };
+struct Span {
+  uintptr_t address;
+  size_t size;
+  bool written;
+};
 struct Param {
   size_t size;
   int access;
+  size_t (*spans)(const void*, Span*);
 };
 using Run = void (*)(const Launch*, void**);
 using Describe = const Param* (*)(size_t*);
@@ -134,6 +140,12 @@ SOFTCUDA_EXPORT CUresult cuLaunchKernel(CUfunction handle, unsigned gx, unsigned
       memcpy(&address, bytes, sizeof(address));
       // Sizes are not known: up to the end of the allocation.
       add_access(op.accesses, address, SIZE_MAX / 2, param.access == 2);
+    }
+    if (param.spans) {
+      Span spans[16];
+      const size_t n = param.spans(bytes, spans);
+      for (size_t k = 0; k < n; ++k)
+        add_access(op.accesses, spans[k].address, spans[k].size, spans[k].written);
     }
   }
   const Launch launch{{gx, gy, gz}, {bx, by, bz}};
