@@ -17,6 +17,8 @@ namespace cudaipc {
 // names differ from nvcodec's for the same reason.
 GType sink_get_type();
 GType src_get_type();
+// Registered as cudacolorconvert.
+GType convert_get_type();
 
 enum class IpcModeChoice { Auto, Vmm, Legacy };
 enum class SyncModeChoice { Auto, Semaphore, Event, Host };

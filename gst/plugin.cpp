@@ -13,7 +13,8 @@ gboolean plugin_init(GstPlugin* plugin) {
   } elements[] = {{"cudaipcsink", cudaipc::sink_get_type()},
                   {"cudaipcvideosink", cudaipc::sink_get_type()},
                   {"cudaipcsrc", cudaipc::src_get_type()},
-                  {"cudaipcvideosrc", cudaipc::src_get_type()}};
+                  {"cudaipcvideosrc", cudaipc::src_get_type()},
+                  {"cudacolorconvert", cudaipc::convert_get_type()}};
   for (const auto& element : elements) {
     if (!gst_element_register(plugin, element.name, GST_RANK_NONE, element.type))
       return FALSE;
