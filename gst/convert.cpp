@@ -198,25 +198,19 @@ Result<void> use_context(Running& running, ContextPtr context) {
 gboolean start(GstBaseTransform* base) {
   ConvertState& state = state_of(base);
   int device;
-  GstCudaContext* context = nullptr;
   {
     MutexLock lock(state.mutex);
     device = state.device;
-    context = static_cast<GstCudaContext*>(state.context ? gst_object_ref(state.context) : nullptr);
   }
   auto running = std::make_unique<Running>();
-  auto wrapped = ensure_context(GST_ELEMENT(base), device, &context);
+  auto wrapped = ensure_context(GST_ELEMENT(base), device, state.mutex, &state.context);
   Result<void> used;
   if (wrapped)
     used = use_context(*running, *wrapped);
   if (!wrapped || !used) {
-    gst_clear_object(&context);
     post_error(base, "start", wrapped ? used.error() : wrapped.error());
     return FALSE;
   }
-  MutexLock lock(state.mutex);
-  gst_clear_object(&state.context);
-  state.context = context;
   state.running = std::move(running);
   return TRUE;
 }

@@ -33,8 +33,11 @@ GType sync_mode_get_type();
 Result<Address> resolve_address(const char* property);
 
 // A GstCudaContext for an element, shared with its neighbours the way GStreamer's CUDA elements do
-// it (context messages and queries). `*context` may hold one already. `device` -1: any.
-Result<ContextPtr> ensure_context(GstElement* element, int device, GstCudaContext** context);
+// it: what `*context` holds, a neighbour's, the application's, else a new one; `*context` holds it
+// afterwards. `mutex` guards `*context`, which the element's set_context() writes; it is not held
+// while others are asked. `device` -1: any.
+Result<ContextPtr> ensure_context(GstElement* element, int device, Mutex& mutex,
+                                  GstCudaContext** context);
 
 // Answers a neighbour's question for a CUDA context with `*context`, which `mutex` guards; false:
 // it asked for something else, or there is none yet.

@@ -291,12 +291,12 @@ Result<uint32_t> choose_sync(const ContextPtr& context, const DeviceInfo& device
 }
 
 Result<std::unique_ptr<Running>> start_running(CudaIpcVideoSink* sink, const Settings& settings,
-                                               GstCudaContext** gst_context,
                                                std::string& ipc_mode) {
+  SinkState& state = state_of(sink);
   auto address = resolve_address(settings.address.get());
   if (!address)
     return std::move(address.error());
-  auto context = ensure_context(GST_ELEMENT(sink), settings.device, gst_context);
+  auto context = ensure_context(GST_ELEMENT(sink), settings.device, state.mutex, &state.context);
   if (!context)
     return std::move(context.error());
   auto device = device_info_of((*context)->device);
@@ -346,7 +346,6 @@ gboolean start(GstBaseSink* base) {
   auto* sink = reinterpret_cast<CudaIpcVideoSink*>(base);
   SinkState& state = state_of(sink);
   Settings settings;
-  GstCudaContext* context = nullptr;
   {
     MutexLock lock(state.mutex);
     const Settings& s = state.settings;
@@ -357,18 +356,14 @@ gboolean start(GstBaseSink* base) {
                 s.max_buffers,
                 s.wait_for_consumers,
                 s.slow_consumer};
-    context = static_cast<GstCudaContext*>(state.context ? gst_object_ref(state.context) : nullptr);
   }
   std::string ipc_mode;
-  auto running = start_running(sink, settings, &context, ipc_mode);
+  auto running = start_running(sink, settings, ipc_mode);
   if (!running) {
-    gst_clear_object(&context);
     post_error(sink, "start", running.error());
     return FALSE;
   }
   MutexLock lock(state.mutex);
-  gst_clear_object(&state.context);
-  state.context = context;
   state.exporter = (*running)->exporter;
   state.ipc_mode = ipc_mode;
   state.running = std::move(*running);

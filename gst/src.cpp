@@ -326,23 +326,16 @@ Result<ContextPtr> make_context(CudaIpcVideoSrc* src, int wanted, const Uuid& uu
         Fault::Unsupported, 0,
         "the sink's device " + to_string(uuid) + " is number " + std::to_string(device->ordinal) +
             " here, not cuda-device-id=" + std::to_string(wanted) + ": leave cuda-device-id at -1"};
-  GstCudaContext* context;
   {
     MutexLock lock(state.mutex);
-    context = static_cast<GstCudaContext*>(state.context ? gst_object_ref(state.context) : nullptr);
-  }
-  if (context) {
-    // From a neighbour; of no use if it is on another device.
     gint ordinal = -1;
-    g_object_get(context, "cuda-device-id", &ordinal, nullptr);
+    if (state.context)
+      g_object_get(state.context, "cuda-device-id", &ordinal, nullptr);
+    // From a neighbour, but of no use on another device.
     if (ordinal != device->ordinal)
-      gst_clear_object(&context);
+      gst_clear_object(&state.context);
   }
-  auto wrapped = ensure_context(GST_ELEMENT(src), device->ordinal, &context);
-  MutexLock lock(state.mutex);
-  gst_clear_object(&state.context);
-  state.context = context;
-  return wrapped;
+  return ensure_context(GST_ELEMENT(src), device->ordinal, state.mutex, &state.context);
 }
 
 Result<std::shared_ptr<Running>> start_running(CudaIpcVideoSrc* src, const Settings& settings) {

@@ -120,6 +120,14 @@ void Exporter::stop() {
   // slots: our own work, so the wait has an end.
   ScopedContext scoped(*config_.context);
   cu().ctx_synchronize();
+  {
+    // Consumers that have yet to look at frames cannot ask events that are gone.
+    MutexLock lock(mutex_);
+    for (const auto& consumer : leaving) {
+      for (uint32_t i = 0; i < wire::kMaxSlots; ++i)
+        consumer->page.set_ready(i, seq_);
+    }
+  }
   leaving.clear();
   probe_event_.reset();
   MutexLock lock(mutex_);

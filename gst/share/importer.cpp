@@ -222,6 +222,11 @@ Result<void> Importer::wait_ready(const ImportedFrame& frame) {
       case wire::SyncMode::Semaphore:
         return session.page.ready(slot) >= frame.info_.seq;
       case wire::SyncMode::Event: {
+        // A sink that stops says by its CPU that all is complete: its events go with it.
+        if (session.page.ready(slot) >= frame.info_.seq)
+          return true;
+        if (!frame.slot_->ready)
+          return false;
         const CUresult code = frame.slot_->ready->query();
         if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
           return cuda_error("event_query", code, "slot " + std::to_string(slot));
@@ -290,9 +295,10 @@ Result<void> Importer::open_slot(const wire::Slot& message) {
   }
   if (session.welcome.sync_mode == wire::SyncMode::Event) {
     auto ready = Event::open(session.context, std::bit_cast<CUipcEventHandle>(message.ready_event));
-    if (!ready)
+    if (ready)
+      slot->ready.emplace(std::move(*ready));
+    else if (!session.channel.hung_up())
       return std::move(ready.error()).with("could not open the sink's event (" + about + ")");
-    slot->ready.emplace(std::move(*ready));
     auto release = Event::create(session.context, Event::Use::Interprocess);
     if (!release)
       return std::move(release.error()).with(about);
@@ -300,8 +306,9 @@ Result<void> Importer::open_slot(const wire::Slot& message) {
     wire::encode(wire::ReleaseEvent{message.slot, 0, message.generation,
                                     std::bit_cast<wire::CudaHandle>(slot->release->handle())},
                  out_);
-    if (session.channel.send(out_) == Sent::Closed)
-      return Error{Fault::Closed, 0, "the sink closed the connection or died"};
+    // Where the sink has gone there is nobody to tell, but frames may still be in the socket: only
+    // receiving finds the end.
+    session.channel.send(out_);
   }
   session.slots[message.slot] = std::move(slot);
   return {};

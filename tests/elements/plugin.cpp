@@ -42,6 +42,7 @@ class Mapped {
 };
 
 struct Common {
+  Mutex mutex;
   GstCudaContext* context = nullptr;
   ContextPtr wrapped;
   std::unique_ptr<Stamper> stamper;
@@ -50,7 +51,7 @@ struct Common {
   guint64 delay_us = 0;
 
   bool start(GstElement* element) {
-    auto made = ensure_context(element, -1, &context);
+    auto made = ensure_context(element, -1, mutex, &context);
     if (!made) {
       post_error(element, "start", made.error());
       return false;

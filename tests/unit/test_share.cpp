@@ -115,7 +115,36 @@ int fail_to_connect(const std::string& address, const std::string& file) {
   return connected ? 1 : 0;
 }
 
+// Connects, waits for the file `go`, and takes what is in the socket up to the end of the stream.
+// 0: `count` frames.
+int late(const std::string& address, const std::string& go, int count) {
+  auto importer = make_importer(make_context());
+  if (!connect(*importer, address))
+    return 1;
+  while (!std::filesystem::exists(go))
+    usleep(1000);
+  int frames = 0;
+  for (;;) {
+    auto incoming = importer->next();
+    if (!incoming) {
+      fprintf(stderr, "%s\n", incoming.error().message.c_str());
+      return 2;
+    }
+    if (std::holds_alternative<wire::Eos>(*incoming))
+      return frames == count ? 0 : 3;
+    if (auto* frame = std::get_if<ImportedFrame>(&*incoming)) {
+      if (auto ready = importer->wait_ready(*frame); !ready) {
+        fprintf(stderr, "%s\n", ready.error().message.c_str());
+        return 4;
+      }
+      ++frames;
+    }
+  }
+}
+
 int peer(const std::vector<std::string>& a) {
+  if (a[0] == "late")
+    return late(a[1], a[2], std::stoi(a[3]));
   if (a[0] == "cycle")
     return cycle(a[1], std::stoi(a[2]));
   if (a[0] == "follow")
@@ -208,6 +237,27 @@ TEST_P(Leaks, TwoHundredCapsChangesLeaveNothing) {
 }
 
 // --- Deaths
+
+// In the other processes' descriptors; legacy memory ends with the sink that made it.
+TEST(Deaths, FramesSentBeforeTheSinkStoppedAllArrive) {
+  Watchdog watchdog;
+  for (const auto sync : {wire::SyncMode::Semaphore, wire::SyncMode::Event, wire::SyncMode::Host}) {
+    TempDir dir;
+    auto exporter = make_exporter(make_context(), dir / "s", {MemoryKind::Vmm, sync});
+    auto generation = exporter->new_generation(plain_layout(100000));
+    ASSERT_TRUE(exporter->set_caps("caps"));
+    constexpr int kFrames = 4;
+    const pid_t child = spawn({"late", dir / "s", dir / "go", std::to_string(kFrames)});
+    wait_until([&] { return exporter->num_consumers() == 1; });
+    for (int i = 0; i < kFrames; ++i)
+      offer(*exporter, *generation);
+    exporter->eos();
+    generation.reset();
+    exporter->stop();
+    std::ofstream(dir / "go") << "go";
+    EXPECT_EQ(wait_for(child), 0) << static_cast<int>(sync);
+  }
+}
 
 TEST(Deaths, AKilledConsumersSlotsAreBackWithin100ms) {
   Watchdog watchdog;
