@@ -36,7 +36,7 @@ for sync in semaphore event host; do
   compare "the consumer converts imported frames, $sync" "$tmp/once"
 done
 pair "videotestsrc num-buffers=$frames ! $raw ! cudaupload ! cudacolorconvert ! $cuda,format=RGBA ! $sink" \
-  "$src ! cudacolorconvert ! $cuda,format=I420 ! cudadownload ! filesink location=$tmp/got"
+  "$src ! cudacolorconvert ! $cuda,format=I420 ! cudadownload ! video/x-raw,format=I420 ! filesink location=$tmp/got"
 compare "both convert" "$tmp/twice"
 pair "videotestsrc num-buffers=$frames ! $raw ! cudaupload ! cudacolorconvert ! $cuda,format=NV12 ! $sink" \
   "$src ! cudacolorconvert ! cudacolorconvert ! video/x-raw,format=RGBA ! filesink location=$tmp/got"
