@@ -75,6 +75,8 @@ KERNELS_D unsigned char* word_at(const Surface& s, int plane, int y, int bytes) 
 #ifdef __CUDA_ARCH__
   unsigned char* r;
   asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(r) : "r"(row), "r"(stride), "l"(column));
+  // Else loads and stores would be of the generic kind, which look for shared memory first.
+  __builtin_assume(__isGlobal(r));
   return r;
 #else
   return column + static_cast<uint64_t>(row) * stride;
@@ -787,8 +789,8 @@ struct Repack<Source420<Bytes, Semi, TW, TH>, Target420<OutBytes, OutSemi, TW, T
         }
 #pragma unroll
         for (int k = 0; k < 2; ++k)
-          v[k][c] = multiply_add(p.unit[1 + k][2], in[1],
-                                 multiply_add(p.unit[1 + k][1], in[0], p.unit[1 + k][3]));
+          v[k][c] = saturated(p.unit[1 + k][2], in[1],
+                              multiply_add(p.unit[1 + k][1], in[0], p.unit[1 + k][3]));
       }
       Target::store_chroma_row(p, v, x / 2, y / 2 + r);
     }
@@ -819,8 +821,19 @@ struct Repack<Source420<Bytes, Semi, TW, TH>, Target420<OutBytes, OutSemi, TW, T
 
 using cudaipc::kernels::Params;
 
-#define KERNEL(kind, from, to, width, height)                                              \
-  extern "C" __global__ void __launch_bounds__(cudaipc::kernels::kBlockThreads)            \
+// What table.h says, as far as the architecture has room for so many threads.
+constexpr int least_blocks(int wanted) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  constexpr int kMost = 1024 / cudaipc::kernels::kBlockThreads;
+#else
+  constexpr int kMost = 1536 / cudaipc::kernels::kBlockThreads;
+#endif
+  return wanted < kMost ? wanted : kMost;
+}
+
+#define KERNEL(kind, from, to, width, height, blocks)                                      \
+  extern "C" __global__ void __launch_bounds__(cudaipc::kernels::kBlockThreads,            \
+                                               least_blocks(blocks))                       \
       convert_##from##_##to(const __grid_constant__ Params p) {                            \
     using namespace cudaipc::kernels;                                                      \
     kind<SOURCE_##from(width, height), TARGET_##to(width, height), width, height>::run(p); \
@@ -837,7 +850,7 @@ extern "C" __global__ void __launch_bounds__(cudaipc::kernels::kBlockThreads)
 }
 
 #ifdef SOFTCUDA_HOST
-#define SOFT(kind, from, to, width, height) SOFTCUDA_KERNEL(convert_##from##_##to)
+#define SOFT(kind, from, to, width, height, blocks) SOFTCUDA_KERNEL(convert_##from##_##to)
 CUDAIPC_VECTOR_KERNELS(SOFT)
 SOFTCUDA_KERNEL(convert_any)
 #endif

@@ -51,7 +51,7 @@ struct Entry {
 };
 
 constexpr Entry kVectorKernels[] = {
-#define ENTRY(kind, from, to, width, height) \
+#define ENTRY(kind, from, to, width, height, blocks) \
   {Kind::kind, Class::from, Class::to, width, height, "convert_" #from "_" #to},
     CUDAIPC_VECTOR_KERNELS(ENTRY)
 #undef ENTRY
