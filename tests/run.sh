@@ -64,9 +64,9 @@ if [ "$quick" != --quick ]; then
     tests/unit/test_channel tests/unit/test_share"
   # Not with warnings as errors: instrumented code makes gcc warn of what is not there (gcc(1),
   # -fsanitize).
-  suite build-asan "-Dwerror=false -Db_sanitize=address,undefined -Db_lundef=false" \
-    "$unit tests/unit/test_elements" --suite unit
-  suite build-tsan "-Dwerror=false -Db_sanitize=thread -Db_lundef=false" "$unit" --suite unit
+  suite build-asan "-Dwerror=false -Dcuda-archs=90 -Db_sanitize=address,undefined -Db_lundef=false" \
+    "$unit tests/unit/test_elements tests/unit/test_convert tests/kernels/convert_soft.so" --suite unit
+  suite build-tsan "-Dwerror=false -Dcuda-archs=90 -Db_sanitize=thread -Db_lundef=false" "$unit" --suite unit
   one "examples/quickstart.sh" examples/quickstart.sh </dev/null
 fi
 echo "$passed passed, $failed failed"
