@@ -4,7 +4,8 @@
 //
 // A tile wholly inside the picture is loaded in words, all loads before the first use, converted in
 // registers and stored in words that lie side by side across the warp. The tiles that stick out
-// take pixel.h's way. Nothing is shared between threads, so the same source runs on a CPU.
+// take pixel.h's way. Threads share nothing but, on a GPU, the order of 24-bit stores, so the same
+// source runs on a CPU.
 //
 // The kernels are bound by instructions before they are bound by memory, hence: integers become
 // floats by putting them into the mantissa of 2^23 (one byte permute, one add, no conversion unit);
@@ -128,12 +129,13 @@ KERNELS_D uint32_t load_half(const unsigned char* p) {
 
 // --- Codes and floats
 
-// Byte or 16-bit half i of a row of words.
+// Byte or 16-bit half i of a row of words; `bias` holds kFloatIntegers' value, and what else is to
+// be taken off.
 template <int Bytes>
-KERNELS_D float sample(const uint32_t* w, int i) {
+KERNELS_D float sample(const uint32_t* w, int i, float bias) {
   const uint32_t bits = Bytes == 1 ? permute(w[i / 4], kFloatIntegers, 0x7650u | (i % 4))
                                    : permute(w[i / 2], kFloatIntegers, i % 2 ? 0x7632 : 0x7610);
-  return as_float(bits) - as_float(kFloatIntegers);
+  return as_float(bits) - bias;
 }
 
 KERNELS_D uint32_t float_bits(float v) {
@@ -303,6 +305,8 @@ struct Source420 {
     x += p.x.offset, y += p.y.offset;
     const int columns = (p.x.source_size + 1) / 2, rows = (p.y.source_size + 1) / 2;
     const int left = max(x / 2 - 1, 0), right = min(x / 2 + TW / 2, columns - 1);
+    // Chroma that sits on the even columns, as in most video, needs none from the left.
+    const bool reach_left = p.x.up[0][0][0] != 0;
     Raw raw[kRows];
 #pragma unroll
     for (int r = 0; r < TH; ++r)
@@ -311,7 +315,9 @@ struct Source420 {
     for (int r = 0; r < kRows; ++r) {
       const int j = min(max(y / 2 - 1 + r, 0), rows - 1);
       middle(p, x / 2, j, raw[r]);
-      neighbour(p, left, j, raw[r].left);
+      raw[r].left[0] = raw[r].left[1] = 0;
+      if (reach_left)
+        neighbour(p, left, j, raw[r].left);
       neighbour(p, right, j, raw[r].right);
     }
 #pragma unroll
@@ -341,7 +347,7 @@ struct Source420 {
     const int top = (r + 1) / 2, k = (c + 1) / 2;
     const uint32_t weights = p.weights[r & 1][c & 1];
     Yuv out;
-    out.luma = sample<Bytes>(luma[r], c);
+    out.luma = sample<Bytes>(luma[r], c, as_float(kFloatIntegers));
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       uint32_t bits;
@@ -373,7 +379,7 @@ struct Reach {
 };
 
 struct Codes {
-  float c[3];  // code times 2^shift
+  float c[3];  // code times 2^shift, less centre
   float a;
 };
 
@@ -413,12 +419,13 @@ struct Source444 {
       fetch_row(p, reach, 0, x, (y > 0 ? y - 1 : 0) + p.y.offset);
   }
 
-  KERNELS_D Codes pixel(const Params&, int r, int c) const {
+  KERNELS_D Codes pixel(const Params& p, int r, int c) const {
     Codes out;
     out.a = 0;
 #pragma unroll
     for (int k = 0; k < 3; ++k)
-      out.c[k] = c < 0 ? sample<Bytes>(&before[k][r + 1], 0) : sample<Bytes>(words[k][r + 1], c);
+      out.c[k] = c < 0 ? sample<Bytes>(&before[k][r + 1], 0, p.bias[k])
+                       : sample<Bytes>(words[k][r + 1], c, p.bias[k]);
     return out;
   }
 };
@@ -452,7 +459,7 @@ struct SourcePacked {
       fetch_row(p, reach, 0, x, (y > 0 ? y - 1 : 0) + p.y.offset);
   }
 
-  KERNELS_D Codes pixel(const Params&, int r, int c) const {
+  KERNELS_D Codes pixel(const Params& p, int r, int c) const {
     Codes out;
     const uint32_t* row = c < 0 ? &before[r + 1] : words[r + 1];
     const int i = c < 0 ? 0 : c;
@@ -460,17 +467,17 @@ struct SourcePacked {
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
       if constexpr (S == Storage::Packed3x8) {
-        out.c[k] = sample<1>(row, 3 * i + k);
+        out.c[k] = sample<1>(row, 3 * i + k, p.bias[k]);
       } else if constexpr (S == Storage::Packed1010102) {
         out.c[k] = static_cast<float>(row[i] >> (10 * k) & 1023);
       } else {
-        out.c[k] = sample<1>(&row[i], k);
+        out.c[k] = sample<1>(&row[i], k, p.bias[k]);
       }
     }
     if constexpr (S == Storage::Packed1010102)
       out.a = static_cast<float>(row[i] >> 30);
     if constexpr (S == Storage::Packed4x8)
-      out.a = sample<1>(&row[i], 3);
+      out.a = sample<1>(&row[i], 3, as_float(kFloatIntegers));
     return out;
   }
 };
@@ -548,7 +555,38 @@ struct TargetPacked {
         }
       }
     }
+    if constexpr (S == Storage::Packed3x8 && TW == 4) {
+      if (store_by_warp(p, w, x, y + r))
+        return;
+    }
     store_words(word_at(p.target, 0, y + r, kBytes * x), w);
+  }
+
+  // Twelve bytes a lane are three stores of which none fills what it touches. A whole warp hands
+  // them round instead and stores its 384 bytes in words of 16. False: not a whole warp, or not
+  // aligned.
+  static KERNELS_D bool store_by_warp(const Params& p, const uint32_t (&w)[TW * kBytes / 4], int x,
+                                      int y) {
+#ifdef __CUDA_ARCH__
+    constexpr int kLanes = 32, kWide = kLanes * TW * kBytes / 16;
+    __shared__ uint4 shared[kBlockThreads / kLanes][kWide];
+    if (__activemask() != 0xffffffff ||
+        ((reinterpret_cast<uintptr_t>(p.target.plane[0]) | p.target.stride[0]) & 15) != 0)
+      return false;
+    const int lane = static_cast<int>(threadIdx.x);
+    auto* words = reinterpret_cast<uint32_t*>(shared[threadIdx.y]);
+    __syncwarp();  // the row before has been read
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+      words[3 * lane + i] = w[i];
+    __syncwarp();
+    if (lane < kWide)
+      *reinterpret_cast<uint4*>(word_at(p.target, 0, y, kBytes * (x - TW * lane) + 16 * lane)) =
+          shared[threadIdx.y][lane];
+    return true;
+#else
+    return false;
+#endif
   }
 
   template <typename Source>
@@ -764,7 +802,7 @@ struct Repack<Source420<Bytes, Semi, TW, TH>, Target420<OutBytes, OutSemi, TW, T
       float v[TW];
 #pragma unroll
       for (int c = 0; c < TW; ++c)
-        v[c] = saturated(sample<Bytes>(luma[r], c), p.luma, p.unit[0][3]);
+        v[c] = saturated(sample<Bytes>(luma[r], c, as_float(kFloatIntegers)), p.luma, p.unit[0][3]);
       Target::store_luma(p, v, x, y + r);
     }
 #pragma unroll
@@ -783,8 +821,8 @@ struct Repack<Source420<Bytes, Semi, TW, TH>, Target420<OutBytes, OutSemi, TW, T
         float in[2];
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
-          const float code = Semi ? sample<Bytes>(raw[r].middle[0], 2 * c + k)
-                                  : sample<Bytes>(raw[r].middle[k], c);
+          const float code = sample<Bytes>(raw[r].middle[Semi ? 0 : k], Semi ? 2 * c + k : c,
+                                           as_float(kFloatIntegers));
           in[k] = multiply_add(code, p.scale, -p.centre[1 + k]);
         }
 #pragma unroll

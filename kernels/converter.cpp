@@ -145,7 +145,7 @@ double centre_of(const Picture& picture, int component) {
 }
 
 // What the kinds of table.h take for granted, but for what depends on the frame.
-bool suits(Kind kind, const Params& p, const Format& in, const Format& out) {
+bool suits(Kind kind, const Params& p, const Format& out) {
   for (const Axis* axis : {&p.x, &p.y}) {
     // Both components at one place, none behind its pair of luma samples.
     if ((axis->source_sub && memcmp(axis->up[0], axis->up[1], sizeof(axis->up[0])) != 0) ||
@@ -171,7 +171,7 @@ const Entry* find_entry(const Params& p, const Format& in, const Format& out) {
   const Class a = class_of(in), b = class_of(out);
   for (const Entry& entry : kVectorKernels) {
     if (entry.from == a && entry.to == b)
-      return suits(entry.kind, p, in, out) ? &entry : nullptr;
+      return suits(entry.kind, p, out) ? &entry : nullptr;
   }
   return nullptr;
 }
@@ -247,6 +247,7 @@ void Converter::prepare_any() {
   p.target_planes = out.gray() ? 1 : 3;
   p.source_shift = in.shift;
   p.target_shift = out.shift;
+  p.mask = (((1u << in.bits) - 1) << in.shift) * 0x10001u;
   p.source_rotate = in.alpha_first ? 8 : 0;
   p.target_rotate = out.alpha_first ? 8 : 0;
   p.max = (1u << out.bits) - 1;
@@ -280,7 +281,6 @@ void Converter::prepare_vector(int chosen) {
   Params& p = vector_.params;
   p = any_.params;
   const double scale = 1.0 / (1 << in.shift), unit = 1 / max_code(out.bits);
-  p.mask = (0xffffu << in.shift & 0xffff) * 0x10001u;
   p.scale = static_cast<float>(scale);
   p.max_float = static_cast<float>(p.max);
   p.last_float = 8388608.0f;
@@ -298,12 +298,13 @@ void Converter::prepare_vector(int chosen) {
                            : 1.0;
     double constant = map.offset[i];
     for (int j = 0; j < 3; ++j) {
-      if (kind == Kind::Expand || kind == Kind::Repack)
-        constant += map.m[i][j] * centre_of(from_, j);
+      constant += map.m[i][j] * centre_of(from_, j);
       row[place(in, j)] = static_cast<float>(map.m[i][j] * unit / sum);
     }
     row[3] = static_cast<float>(constant * unit);
   }
+  for (int j = 0; j < 3; ++j)
+    p.bias[place(in, j)] = static_cast<float>(8388608.0 + centre_of(from_, j) * (1 << in.shift));
   p.luma = static_cast<float>(map.m[0][0] * unit * scale);
   p.left = p.x.down[0][0] ? 1.0f : 0.0f;
   p.centre_x = p.x.down[0][0] ? 2.0f : 1.0f;

@@ -50,6 +50,7 @@ struct Params {
   Storage source_storage, target_storage;
   uint32_t source_planes, target_planes;  // 1: no chroma (GRAY8)
   uint32_t source_shift, target_shift;    // of a code in its 16-bit container
+  uint32_t mask;                          // the code's bits in a container, in both halves
   uint32_t source_rotate, target_rotate;  // bits: 8 where alpha is the first of four bytes
   // Codes to codes, in the order of the memory: row i makes the i-th stored component, column j
   // takes the j-th (minus centre[j]); column 3 is added.
@@ -58,13 +59,13 @@ struct Params {
   float alpha_scale, alpha_offset;
   uint32_t max, alpha_max;  // largest codes of the destination
 
-  // For the vector kernels. They read whole containers: codes times 2^shift, of which `mask` is the
-  // code. Their results are made in 0..1 first: `unit` is the matrix divided by `max`.
-  uint32_t mask;
+  // For the vector kernels. They read whole containers: codes times 2^shift. Their results are made
+  // in 0..1 first: `unit` is the matrix divided by `max`.
   float scale;         // 2^-shift
   float chroma_scale;  // 2^-shift / 16: weights sum to 16
   float chroma_bias;   // -centre, less what the conversion to float adds
   float unit[3][4];
+  float bias[3];           // 4:4:4: centre, and what the conversion to float adds
   uint32_t weights[2][2];  // [row parity][column parity]: bytes top left, top right, bottom ones
   // YUV to RGB has zeros in its matrix: the first and the last stored component take one chroma
   // component each, named here 0 and 1, the middle one both.

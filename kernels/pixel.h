@@ -101,13 +101,13 @@ KERNELS_HD float load_code(const Params& p, Storage storage, int component, int 
       break;
     case Storage::SemiPlanar16:
       v = load16(component == 0 ? at(s, 0, y, 2 * x) : at(s, 1, y, 4 * x + 2 * (component - 1)));
-      v >>= p.source_shift;
+      v = (v & p.mask & 0xffff) >> p.source_shift;
       break;
     case Storage::Planar8:
       v = component == 0 || p.source_planes > 1 ? *at(s, component, y, x) : 0;
       break;
     case Storage::Planar16:
-      v = load16(at(s, component, y, 2 * x)) >> p.source_shift;
+      v = (load16(at(s, component, y, 2 * x)) & p.mask & 0xffff) >> p.source_shift;
       break;
     case Storage::Packed4x8:
       v = *at(s, 0, y, 4 * x + component + static_cast<int>(p.source_rotate >> 3));

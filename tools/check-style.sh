@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 status=0
-mapfile -t sources < <(git ls-files -co --exclude-standard -- '*.cpp' '*.h')
+mapfile -t sources < <(git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu')
 if [ "${1:-}" = --fix ]; then
   clang-format -i "${sources[@]}"
 else
@@ -23,9 +23,10 @@ done
 flags=(-std=c++20 -Wall -Wextra -Wshadow -Wthread-safety -Werror -I.
   -isystem "${CUDA_PATH:-/usr/local/cuda}/include")
 read -ra gio < <(pkg-config --cflags gio-2.0 gio-unix-2.0)
-for file in gst/{base,wire,transport,cuda,share}/*.cpp; do
+linted=(gst/{base,wire,transport,cuda,share}/*.cpp kernels/{converter,format}.cpp)
+for file in "${linted[@]}"; do
   clang++ -fsyntax-only "${flags[@]}" "${gio[@]}" "$file" || status=1
 done
-clang-tidy --quiet gst/{base,wire,transport,cuda,share}/*.cpp -- "${flags[@]}" "${gio[@]}" \
+clang-tidy --quiet "${linted[@]}" -- "${flags[@]}" "${gio[@]}" \
   2>/dev/null || status=1
 exit $status

@@ -33,13 +33,22 @@ using kernels::Picture;
 
 // What the product does not need of the driver.
 struct More {
-#define MORE(X)                                                                  \
-  X(cuDevicePrimaryCtxRetain)                                                    \
-  X(cuStreamBeginCapture)                                                        \
-  X(cuStreamEndCapture)                                                          \
-  X(cuGraphInstantiateWithFlags)                                                 \
-  X(cuGraphLaunch) X(cuGraphDestroy) X(cuGraphExecDestroy) X(cuEventElapsedTime) \
-      X(cuEventSynchronize) X(cuMemcpyDtoDAsync) X(cuMemcpyHtoD) X(cuMemcpyDtoH) X(cuMemsetD8)
+// clang-format off
+#define MORE(X) \
+  X(cuDevicePrimaryCtxRetain) \
+  X(cuStreamBeginCapture) \
+  X(cuStreamEndCapture) \
+  X(cuGraphInstantiateWithFlags) \
+  X(cuGraphLaunch) \
+  X(cuGraphDestroy) \
+  X(cuGraphExecDestroy) \
+  X(cuEventElapsedTime) \
+  X(cuEventSynchronize) \
+  X(cuMemcpyDtoDAsync) \
+  X(cuMemcpyHtoD) \
+  X(cuMemcpyDtoH) \
+  X(cuMemsetD8)
+// clang-format on
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 #define X(f) decltype(&::f) f##_ = reinterpret_cast<decltype(&::f)>(dlsym(library, STRING(f)));

@@ -49,6 +49,7 @@ struct Common {
   GstVideoInfo info;
   guint64 frames = 0;
   guint64 delay_us = 0;
+  bool blank = false;
 
   bool start(GstElement* element) {
     auto made = ensure_context(element, -1, mutex, &context);
@@ -144,10 +145,12 @@ GstFlowReturn src_fill(GstPushSrc* push, GstBuffer* buffer) {
   if (!mapped)
     return GST_FLOW_ERROR;
   const guint64 n = common.frames++;
-  if (auto stamped = common.stamper->stamp(common.info, mapped.planes(), n, common.delay_us);
-      !stamped) {
-    post_error(push, "stamp", stamped.error());
-    return GST_FLOW_ERROR;
+  if (!common.blank) {
+    if (auto stamped = common.stamper->stamp(common.info, mapped.planes(), n, common.delay_us);
+        !stamped) {
+      post_error(push, "stamp", stamped.error());
+      return GST_FLOW_ERROR;
+    }
   }
   GST_BUFFER_OFFSET(buffer) = n;
   GST_BUFFER_OFFSET_END(buffer) = n + 1;
@@ -158,7 +161,7 @@ GstFlowReturn src_fill(GstPushSrc* push, GstBuffer* buffer) {
   return GST_FLOW_OK;
 }
 
-enum { PROP_0, PROP_DELAY, PROP_EXPECT, PROP_FRAMES, PROP_MISSING };
+enum { PROP_0, PROP_DELAY, PROP_EXPECT, PROP_BLANK };
 
 gboolean src_query(GstBaseSrc* base, GstQuery* query) {
   if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT &&
@@ -174,8 +177,11 @@ void src_set_context(GstElement* element, GstContext* context) {
 
 void stamp_src_class_init(CudaIpcStampSrcClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
-  object_class->set_property = [](GObject* object, guint, const GValue* value, GParamSpec*) {
-    src_common(object).delay_us = g_value_get_uint64(value);
+  object_class->set_property = [](GObject* object, guint id, const GValue* value, GParamSpec*) {
+    if (id == PROP_BLANK)
+      src_common(object).blank = g_value_get_boolean(value);
+    else
+      src_common(object).delay_us = g_value_get_uint64(value);
   };
   object_class->finalize = [](GObject* object) {
     delete reinterpret_cast<CudaIpcStampSrc*>(object)->common;
@@ -186,6 +192,10 @@ void stamp_src_class_init(CudaIpcStampSrcClass* klass) {
       g_param_spec_uint64("delay-us", "Delay", "GPU time before each frame is written", 0,
                           G_MAXUINT64, 0,
                           static_cast<GParamFlags>(G_PARAM_WRITABLE | G_PARAM_STATIC_STRINGS)));
+  g_object_class_install_property(
+      object_class, PROP_BLANK,
+      g_param_spec_boolean("blank", "Blank", "Leave the frames as they are: no GPU work", FALSE,
+                           static_cast<GParamFlags>(G_PARAM_WRITABLE | G_PARAM_STATIC_STRINGS)));
   auto* element_class = GST_ELEMENT_CLASS(klass);
   element_class->set_context = src_set_context;
   gst_element_class_set_static_metadata(element_class, "Stamp source", "Source/Video",
