@@ -18,16 +18,19 @@ struct Colour {
   friend constexpr bool operator==(const Colour&, const Colour&) = default;
 };
 
-// out[i] = sum over j of m[i][j] * in[j], + offset[i].
+// out[i] = sum over j of m[i][j] * (in[j] - centre[j]), + offset[i]. Chroma is taken from its
+// centre, so that greys have no chroma terms at all and stay grey whatever the rounding.
 struct Affine {
   double m[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+  double centre[3] = {0, 0, 0};
   double offset[3] = {0, 0, 0};
 };
 
-// `second` after `first`.
+// `second`, which has no centre, after `first`.
 constexpr Affine compose(const Affine& second, const Affine& first) {
   Affine r;
   for (int i = 0; i < 3; ++i) {
+    r.centre[i] = first.centre[i];
     r.offset[i] = second.offset[i];
     for (int j = 0; j < 3; ++j) {
       r.offset[i] += second.m[i][j] * first.offset[j];
@@ -70,7 +73,8 @@ constexpr Affine rgb_from_yuv(Matrix matrix) {
   return {{{1, 0, 2 * (1 - kr)},
            {1, -2 * kb * (1 - kb) / kg, -2 * kr * (1 - kr) / kg},
            {1, 2 * (1 - kb), 0}},
-          {0, 0, 0}};
+          {},
+          {}};
 }
 
 constexpr Affine yuv_from_rgb(Matrix matrix) {
@@ -79,8 +83,8 @@ constexpr Affine yuv_from_rgb(Matrix matrix) {
   const auto [kr, kb] = luma_weights(matrix);
   const double kg = 1 - kr - kb;
   const double u = 2 * (1 - kb), v = 2 * (1 - kr);
-  return {{{kr, kg, kb}, {-kr / u, -kg / u, (1 - kb) / u}, {(1 - kr) / v, -kg / v, -kb / v}},
-          {0, 0, 0}};
+  return {
+      {{kr, kg, kb}, {-kr / u, -kg / u, (1 - kb) / u}, {(1 - kr) / v, -kg / v, -kb / v}}, {}, {}};
 }
 
 // Where a component's zero is among the codes of `bits` bits, and how many codes its unit is.
@@ -102,13 +106,19 @@ constexpr Scale scale_of(const Colour& colour, int bits, bool chroma) {
   return {0, max_code(bits)};
 }
 
-// From codes to reals. The offset is that of real numbers: -zero/span.
+constexpr bool is_chroma(const Colour& colour, int component) {
+  return component > 0 && colour.matrix != Matrix::Rgb;
+}
+
+// From codes to reals.
 constexpr Affine real_from_codes(const Colour& colour, int bits) {
   Affine r;
   for (int i = 0; i < 3; ++i) {
-    const Scale s = scale_of(colour, bits, i > 0 && colour.matrix != Matrix::Rgb);
+    const bool chroma = is_chroma(colour, i);
+    const Scale s = scale_of(colour, bits, chroma);
     r.m[i][i] = 1 / s.span;
-    r.offset[i] = -s.zero / s.span;
+    r.centre[i] = chroma ? s.zero : 0;
+    r.offset[i] = chroma ? 0 : -s.zero / s.span;
   }
   return r;
 }
@@ -116,7 +126,7 @@ constexpr Affine real_from_codes(const Colour& colour, int bits) {
 constexpr Affine codes_from_real(const Colour& colour, int bits) {
   Affine r;
   for (int i = 0; i < 3; ++i) {
-    const Scale s = scale_of(colour, bits, i > 0 && colour.matrix != Matrix::Rgb);
+    const Scale s = scale_of(colour, bits, is_chroma(colour, i));
     r.m[i][i] = s.span;
     r.offset[i] = s.zero;
   }
@@ -129,10 +139,11 @@ constexpr Affine conversion(const Colour& from, int from_bits, const Colour& to,
   if (from.matrix == to.matrix) {
     Affine r;
     for (int i = 0; i < 3; ++i) {
-      const bool chroma = i > 0 && from.matrix != Matrix::Rgb;
+      const bool chroma = is_chroma(from, i);
       const Scale a = scale_of(from, from_bits, chroma), b = scale_of(to, to_bits, chroma);
       r.m[i][i] = b.span / a.span;
-      r.offset[i] = b.zero - a.zero * r.m[i][i];
+      r.centre[i] = chroma ? a.zero : 0;
+      r.offset[i] = b.zero - (chroma ? 0 : a.zero * r.m[i][i]);
     }
     return r;
   }

@@ -4,8 +4,7 @@
 //
 // A tile wholly inside the picture is loaded in words, all loads before the first use, converted in
 // registers and stored in words that lie side by side across the warp. The tiles that stick out
-// take pixel.h's way. Threads share nothing but, on a GPU, the order of 24-bit stores, so the same
-// source runs on a CPU.
+// take pixel.h's way. Nothing is shared between threads, so the same source runs on a CPU.
 //
 // The kernels are bound by instructions before they are bound by memory, hence: integers become
 // floats by putting them into the mantissa of 2^23 (one byte permute, one add, no conversion unit);
@@ -379,7 +378,7 @@ struct Reach {
 };
 
 struct Codes {
-  float c[3];  // code times 2^shift, less centre
+  float c[3];  // code times 2^shift, less centre if asked for
   float a;
 };
 
@@ -419,13 +418,16 @@ struct Source444 {
       fetch_row(p, reach, 0, x, (y > 0 ? y - 1 : 0) + p.y.offset);
   }
 
+  template <bool Centred>
   KERNELS_D Codes pixel(const Params& p, int r, int c) const {
     Codes out;
     out.a = 0;
 #pragma unroll
     for (int k = 0; k < 3; ++k)
-      out.c[k] = c < 0 ? sample<Bytes>(&before[k][r + 1], 0, p.bias[k])
-                       : sample<Bytes>(words[k][r + 1], c, p.bias[k]);
+      out.c[k] = c < 0 ? sample<Bytes>(&before[k][r + 1], 0,
+                                       (Centred ? p.bias[k] : as_float(kFloatIntegers)))
+                       : sample<Bytes>(words[k][r + 1], c,
+                                       (Centred ? p.bias[k] : as_float(kFloatIntegers)));
     return out;
   }
 };
@@ -459,6 +461,7 @@ struct SourcePacked {
       fetch_row(p, reach, 0, x, (y > 0 ? y - 1 : 0) + p.y.offset);
   }
 
+  template <bool Centred>
   KERNELS_D Codes pixel(const Params& p, int r, int c) const {
     Codes out;
     const uint32_t* row = c < 0 ? &before[r + 1] : words[r + 1];
@@ -467,11 +470,11 @@ struct SourcePacked {
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
       if constexpr (S == Storage::Packed3x8) {
-        out.c[k] = sample<1>(row, 3 * i + k, p.bias[k]);
+        out.c[k] = sample<1>(row, 3 * i + k, (Centred ? p.bias[k] : as_float(kFloatIntegers)));
       } else if constexpr (S == Storage::Packed1010102) {
         out.c[k] = static_cast<float>(row[i] >> (10 * k) & 1023);
       } else {
-        out.c[k] = sample<1>(&row[i], k, p.bias[k]);
+        out.c[k] = sample<1>(&row[i], k, (Centred ? p.bias[k] : as_float(kFloatIntegers)));
       }
     }
     if constexpr (S == Storage::Packed1010102)
@@ -503,7 +506,7 @@ KERNELS_D Converted convert_pixel(const Params& p, const Source& source, int r, 
              saturated(v.c[1], p.last1, luma)},
             0};
   } else {
-    const Codes v = source.pixel(p, r, c);
+    const Codes v = source.template pixel<true>(p, r, c);
     Converted out;
 #pragma unroll
     for (int i = 0; i < 3; ++i)
@@ -555,38 +558,7 @@ struct TargetPacked {
         }
       }
     }
-    if constexpr (S == Storage::Packed3x8 && TW == 4) {
-      if (store_by_warp(p, w, x, y + r))
-        return;
-    }
     store_words(word_at(p.target, 0, y + r, kBytes * x), w);
-  }
-
-  // Twelve bytes a lane are three stores of which none fills what it touches. A whole warp hands
-  // them round instead and stores its 384 bytes in words of 16. False: not a whole warp, or not
-  // aligned.
-  static KERNELS_D bool store_by_warp(const Params& p, const uint32_t (&w)[TW * kBytes / 4], int x,
-                                      int y) {
-#ifdef __CUDA_ARCH__
-    constexpr int kLanes = 32, kWide = kLanes * TW * kBytes / 16;
-    __shared__ uint4 shared[kBlockThreads / kLanes][kWide];
-    if (__activemask() != 0xffffffff ||
-        ((reinterpret_cast<uintptr_t>(p.target.plane[0]) | p.target.stride[0]) & 15) != 0)
-      return false;
-    const int lane = static_cast<int>(threadIdx.x);
-    auto* words = reinterpret_cast<uint32_t*>(shared[threadIdx.y]);
-    __syncwarp();  // the row before has been read
-#pragma unroll
-    for (int i = 0; i < 3; ++i)
-      words[3 * lane + i] = w[i];
-    __syncwarp();
-    if (lane < kWide)
-      *reinterpret_cast<uint4*>(word_at(p.target, 0, y, kBytes * (x - TW * lane) + 16 * lane)) =
-          shared[threadIdx.y][lane];
-    return true;
-#else
-    return false;
-#endif
   }
 
   template <typename Source>
@@ -674,7 +646,8 @@ struct Target420 {
       float luma[2][TW];
 #pragma unroll
       for (int c = -1; c < TW; ++c) {
-        const Codes a = source.pixel(p, r, c), b = source.pixel(p, r + 1, c);
+        const Codes a = source.template pixel<false>(p, r, c);
+        const Codes b = source.template pixel<false>(p, r + 1, c);
 #pragma unroll
         for (int k = 0; k < 3; ++k)
           sum[c + 1][k] = a.c[k] + b.c[k];
@@ -687,7 +660,8 @@ struct Target420 {
         // 1-2-1: the middle row again, and the one above.
 #pragma unroll
         for (int c = -1; c < TW; ++c) {
-          const Codes above = source.pixel(p, r - 1, c), a = source.pixel(p, r, c);
+          const Codes above = source.template pixel<false>(p, r - 1, c);
+          const Codes a = source.template pixel<false>(p, r, c);
 #pragma unroll
           for (int k = 0; k < 3; ++k)
             sum[c + 1][k] += above.c[k] + a.c[k];

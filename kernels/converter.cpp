@@ -137,13 +137,6 @@ Surface surface_of(const Format& format, const Frame& frame) {
   return s;
 }
 
-// A component's code of zero chroma; 0 for what is no chroma.
-double centre_of(const Picture& picture, int component) {
-  return component > 0 && picture.colour.matrix != Matrix::Rgb
-             ? scale_of(picture.colour, picture.format->bits, true).zero
-             : 0;
-}
-
 // What the kinds of table.h take for granted, but for what depends on the frame.
 bool suits(Kind kind, const Params& p, const Format& out) {
   for (const Axis* axis : {&p.x, &p.y}) {
@@ -255,16 +248,12 @@ void Converter::prepare_any() {
   const Affine map = conversion(from_.colour, in.bits, to_.colour, out.bits);
   for (int i = 0; i < 3; ++i) {
     float(&row)[4] = p.m[place(out, i)];
-    double constant = map.offset[i];
     for (int j = 0; j < 3; ++j) {
-      // Chroma less its centre: greys then have no chroma terms at all, so R, G and B stay equal.
-      const double centre = centre_of(from_, j);
-      constant += map.m[i][j] * centre;
       const bool absent = in.gray() && j > 0;
-      p.centre[place(in, j)] = absent ? 0 : static_cast<float>(centre);
+      p.centre[place(in, j)] = absent ? 0 : static_cast<float>(map.centre[j]);
       row[place(in, j)] = absent ? 0 : static_cast<float>(map.m[i][j]);
     }
-    row[3] = static_cast<float>(constant);
+    row[3] = static_cast<float>(map.offset[i]);
   }
 
   const int alpha_bits = out.storage == Storage::Packed1010102 ? 2 : 8;
@@ -298,13 +287,15 @@ void Converter::prepare_vector(int chosen) {
                            : 1.0;
     double constant = map.offset[i];
     for (int j = 0; j < 3; ++j) {
-      constant += map.m[i][j] * centre_of(from_, j);
+      // What a chroma filter sums up is too much to centre each.
+      if (kind == Kind::Reduce)
+        constant -= map.m[i][j] * map.centre[j];
       row[place(in, j)] = static_cast<float>(map.m[i][j] * unit / sum);
     }
     row[3] = static_cast<float>(constant * unit);
   }
   for (int j = 0; j < 3; ++j)
-    p.bias[place(in, j)] = static_cast<float>(8388608.0 + centre_of(from_, j) * (1 << in.shift));
+    p.bias[place(in, j)] = static_cast<float>(8388608.0 + map.centre[j] * (1 << in.shift));
   p.luma = static_cast<float>(map.m[0][0] * unit * scale);
   p.left = p.x.down[0][0] ? 1.0f : 0.0f;
   p.centre_x = p.x.down[0][0] ? 2.0f : 1.0f;

@@ -17,11 +17,11 @@ constexpr int kBlockThreads = 128;  // 32 x 4
 // What is not here, convert_any does.
 #define CUDAIPC_VECTOR_KERNELS(X) \
   X(Expand, sp8, x4, 4, 4, 10)    \
-  X(Expand, sp8, x3, 4, 4, 9)     \
-  X(Expand, sp8, f8, 16, 2, 8)    \
+  X(Expand, sp8, x3, 8, 2, 9)     \
+  X(Expand, sp8, f8, 16, 2, 7)    \
   X(Expand, p8, x4, 4, 4, 10)     \
-  X(Expand, p8, x3, 4, 4, 9)      \
-  X(Expand, p8, f8, 16, 2, 8)     \
+  X(Expand, p8, x3, 8, 2, 9)      \
+  X(Expand, p8, f8, 16, 2, 7)     \
   X(Expand, sp16, x4, 4, 4, 1)    \
   X(Expand, sp16, x3, 4, 4, 9)    \
   X(Expand, sp16, x10, 4, 4, 8)   \

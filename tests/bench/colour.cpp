@@ -226,9 +226,12 @@ PlainMatrix plain_matrix(const Placed& from, const Placed& to) {
       kernels::conversion(a.colour, from.format->bits, b.colour, to.format->bits);
   PlainMatrix m;
   for (int i = 0; i < 3; ++i) {
-    for (int j = 0; j < 3; ++j)
+    double constant = map.offset[i];
+    for (int j = 0; j < 3; ++j) {
       m.m[i][j] = static_cast<float>(map.m[i][j]);
-    m.m[i][3] = static_cast<float>(map.offset[i]);
+      constant -= map.m[i][j] * map.centre[j];
+    }
+    m.m[i][3] = static_cast<float>(constant);
   }
   return m;
 }
