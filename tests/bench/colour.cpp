@@ -6,7 +6,8 @@
 //
 // Device time per frame, from graphs of many launches, medians of rounds in which the contestants
 // take turns (A B C C B A). Cold: the frames rotate over more than four times the L2 cache. Hot:
-// one frame again and again. Beside each: the largest and the mean error against the exact
+// one frame again and again. Single: graphs of one frame, with what a start costs. Beside each: the
+// largest and the mean error against the exact
 // conversion (tests/oracle), in codes; NPP and the plain kernel know no siting, which shows there.
 #include <dlfcn.h>
 
@@ -156,7 +157,7 @@ struct Contestant {
   std::string name;
   bool converts = true;
   std::function<void(CUdeviceptr base)> enqueue;  // base: source, destination behind it
-  std::vector<double> cold, hot;                  // us a frame
+  std::vector<double> cold, hot, single;          // us a frame
   double max_error = 0, mean_error = 0;
 };
 
@@ -192,11 +193,12 @@ double time_of(Gpu& gpu, const Graph& graph, CUevent a, CUevent b) {
   return ms * 1000.0 / graph.launches;
 }
 
-void race(Gpu& gpu, std::vector<Contestant>& all, const std::vector<CUdeviceptr>& sets, int rounds,
-          std::vector<double> Contestant::*result) {
+// `most` launches a graph, rounded to whole rotations over the frames.
+void race(Gpu& gpu, std::vector<Contestant>& all, const std::vector<CUdeviceptr>& sets, int most,
+          int rounds, std::vector<double> Contestant::*result) {
   std::vector<Graph> graphs;
   const int per = static_cast<int>(sets.size());
-  const int launches = std::max(1, 200 / per) * per;
+  const int launches = std::max(1, most / per) * per;
   for (const Contestant& c : all)
     graphs.push_back(record(gpu, c, sets, launches));
   CUevent a, b;
@@ -437,9 +439,14 @@ void run(Gpu& gpu, const Pair& pair, Size size, bool quick) {
     }
   }
   const int rounds = quick ? 3 : 11;
-  race(gpu, all, sets, rounds, &Contestant::cold);
-  if (!quick)
-    race(gpu, all, {sets[0]}, rounds, &Contestant::hot);
+  constexpr int kMany = 200;
+  race(gpu, all, sets, kMany, rounds, &Contestant::cold);
+  if (!quick) {
+    race(gpu, all, {sets[0]}, kMany, rounds, &Contestant::hot);
+    // One frame a graph, another one each time: what the others left in L2 is not it.
+    for (const CUdeviceptr set : sets)
+      race(gpu, all, {set}, 1, 1, &Contestant::single);
+  }
 
   const double ours = median(all[0].cold), copy = median(all[1].cold);
   for (const Contestant& c : all) {
@@ -449,7 +456,7 @@ void run(Gpu& gpu, const Pair& pair, Size size, bool quick) {
            pair.name, size.width, size.height, c.name.c_str(), t, *low, *high,
            static_cast<double>(traffic) / t / 1000, 100 * copy / t, t / ours);
     if (!c.hot.empty())
-      printf("  hot %7.2f us", median(c.hot));
+      printf("  hot %7.2f us  single %7.2f us", median(c.hot), median(c.single));
     if (c.converts && size.width <= 1920)
       printf("  error max %6.3f mean %+7.4f", c.max_error, c.mean_error);
     printf("\n");

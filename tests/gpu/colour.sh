@@ -20,6 +20,8 @@ table=()
 result() { # NAME STATUS DETAIL
   if [ "$2" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
   table+=("$(printf '%-44s %-6s %s' "$1" "$([ "$2" -eq 0 ] && echo pass || echo FAIL)" "$3")")
+  # A run that is cut short has said how far it came.
+  echo "$SECONDS s: ${table[-1]}" >&2
 }
 
 test=("${launch[@]}" "$build/tests/colour/test_colour")
@@ -30,7 +32,7 @@ result "kernels, exhaustive" $status "$(grep -oE '[0-9]+ tests from .* ran.*' "$
 
 for tool in memcheck racecheck initcheck; do
   if command -v compute-sanitizer >/dev/null; then
-    timeout 300 compute-sanitizer --tool $tool --error-exitcode 9 "${test[@]}" \
+    timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 "${test[@]}" \
       --gtest_filter="${SANITIZE:-Layouts.*:Crops.*:Alpha.*:Refusals.*}" >"$tmp/sanitizer" 2>&1
     status=$?
     [ $status -eq 0 ] || grep -E '=====|FAILED|Failure' "$tmp/sanitizer" | head -n 12
@@ -45,7 +47,7 @@ done
 seconds() { # FRAMES ELEMENT CAPS OUT
   local start end
   start=$(date +%s.%N)
-  "${launch[@]}" gst-launch-1.0 -q stampsrc blank=true num-buffers="$1" ! \
+  timeout 60 "${launch[@]}" gst-launch-1.0 -q stampsrc blank=true num-buffers="$1" ! \
     "video/x-raw(memory:CUDAMemory),$3,framerate=60/1" ! $2 ! \
     "video/x-raw(memory:CUDAMemory),format=$4" ! fakesink sync=false >"$tmp/element" 2>&1 || return 1
   end=$(date +%s.%N)
