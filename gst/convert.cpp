@@ -57,6 +57,7 @@ GType policy_get_type() {
 struct Upload {
   PinnedMemory host;
   Event done;
+  CUstream stream = nullptr;  // where `done` was recorded
 };
 constexpr size_t kUploads = 3;
 
@@ -630,13 +631,13 @@ Result<Upload*> next_upload(Running& running, size_t size) {
     auto done = Event::create(running.context, Event::Use::Local);
     if (!done)
       return std::move(done.error());
-    running.uploads.push_back({std::move(*host), std::move(*done)});
+    running.uploads.push_back({std::move(*host), std::move(*done), nullptr});
     return &running.uploads.back();
   }
   running.next_upload = (running.next_upload + 1) % kUploads;
   Upload& oldest = running.uploads[running.next_upload];
   if (oldest.done.query() == CUDA_ERROR_NOT_READY)
-    TRY_CU(stream_synchronize, running.last);
+    TRY_CU(stream_synchronize, oldest.stream);
   return &oldest;
 }
 
@@ -659,6 +660,7 @@ Result<void> upload(Running& running, const Mapped& in, const GstVideoInfo& plac
   }
   TRY(copy_planes(placed, planes_at(placed, reinterpret_cast<uintptr_t>(host), CU_MEMORYTYPE_HOST),
                   to, stream));
+  (*free)->stream = stream;
   if (const CUresult code = (*free)->done.record(stream); code != CUDA_SUCCESS)
     return cuda_error("event_record", code);
   return {};
@@ -743,6 +745,8 @@ Result<void> process(Running& running, Counters& counters, const Mapped& in, Cro
     TRY(order(*running.before, reads, stream));
   else
     fit_staging(running, in);
+  // What is staged is used again.
+  TRY(order(*running.after, running.last, stream));
   running.last = stream;
   TRY(same ? move(running, counters, in, out, stream)
            : convert(running, counters, in, crop, out, stream));
