@@ -228,11 +228,7 @@ Bytes noise(const Picture& p, uint32_t seed) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     b = static_cast<uint8_t>(state >> 56);
   }
-  const Format& f = *p.format;
-  if (f.container_bytes() == 2 && f.shift == 0) {
-    for (size_t i = 1; i < bytes.size(); i += 2)
-      bytes[i] = static_cast<uint8_t>(bytes[i] & ((1u << f.bits) - 1) >> 8);
-  }
+  // In words, bits that are no part of the code are noise as well: they mean nothing.
   return bytes;
 }
 
