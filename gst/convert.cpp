@@ -174,8 +174,8 @@ void drop_context(Running& running) {
   running.context.reset();
 }
 
+// On failure the old one stays in use.
 Result<void> use_context(Running& running, ContextPtr context) {
-  drop_context(running);
   auto module = kernels::Module::load(context);
   if (!module)
     return std::move(module.error());
@@ -188,6 +188,7 @@ Result<void> use_context(Running& running, ContextPtr context) {
   auto after = Event::create(context, Event::Use::Local);
   if (!after)
     return std::move(after.error());
+  drop_context(running);
   running.module = *module;
   running.stream.emplace(std::move(*stream));
   running.before.emplace(std::move(*before));
@@ -811,6 +812,11 @@ GstFlowReturn transform(GstBaseTransform* base, GstBuffer* in_buffer, GstBuffer*
   auto out = Mapped::open(out_buffer, running.to, true);
   if (!out)
     return fail(base, std::move(out.error()).with("output"));
+  // Its planes were checked for the size that it says it has.
+  if ((*out)->width() < running.to.picture.width || (*out)->height() < running.to.picture.height)
+    return fail(base, {Fault::Unsupported, 0,
+                       "the output buffer holds " + std::to_string((*out)->width()) + "x" +
+                           std::to_string((*out)->height()) + ", less than the caps say"});
   if ((*out)->memory() &&
       GST_CUDA_MEMORY_CAST((*out)->memory())->context != gst_context(running.context))
     return fail(base, {Fault::Unsupported, 0, "the output buffer is of another CUDA context"});
