@@ -93,7 +93,7 @@ struct ConvertState {
   Mutex mutex;
   int device GUARDED_BY(mutex) = -1;
   Policy policy GUARDED_BY(mutex) = Policy::Strict;
-  GstCudaContext* context GUARDED_BY(mutex) = nullptr;  // from neighbours or our own
+  SharedContext context;
   std::unique_ptr<Running> running;  // state changes and the streaming thread, never both at once
   Counters counters;
   bool failed = false;  // an error message for the current caps is on the bus
@@ -205,7 +205,7 @@ gboolean start(GstBaseTransform* base) {
     device = state.device;
   }
   auto running = std::make_unique<Running>();
-  auto wrapped = ensure_context(GST_ELEMENT(base), device, state.mutex, &state.context);
+  auto wrapped = state.context.ensure(GST_ELEMENT(base), device);
   Result<void> used;
   if (wrapped)
     used = use_context(*running, *wrapped);
@@ -781,11 +781,7 @@ Result<void> follow_context(GstBaseTransform* base, Running& running, GstBuffer*
   TRY(make_converter(running));
   GST_INFO_OBJECT(base, "following the frames to the context %p on device %d", theirs,
                   running.context->device);
-  {
-    ConvertState& state = state_of(base);
-    MutexLock lock(state.mutex);
-    gst_object_replace(reinterpret_cast<GstObject**>(&state.context), GST_OBJECT_CAST(theirs));
-  }
+  state_of(base).context.replace(theirs);
   // A pool of that context for what comes out.
   gst_base_transform_reconfigure_src(base);
   return {};
@@ -867,38 +863,32 @@ gboolean transform_meta(GstBaseTransform* base, GstBuffer* out, GstMeta* meta, G
 
 gboolean query(GstBaseTransform* base, GstPadDirection direction, GstQuery* query) {
   ConvertState& state = state_of(base);
-  if (answer_context_query(GST_ELEMENT(base), query, state.mutex, &state.context))
+  if (state.context.answer(GST_ELEMENT(base), query))
     return TRUE;
   return GST_BASE_TRANSFORM_CLASS(color_convert_parent_class)->query(base, direction, query);
 }
 
 void set_context(GstElement* element, GstContext* context) {
   ConvertState& state = state_of(element);
+  int device;
   {
     MutexLock lock(state.mutex);
-    gst_cuda_handle_set_context(element, context, state.device, &state.context);
+    device = state.device;
   }
+  state.context.take(element, context, device);
   GST_ELEMENT_CLASS(color_convert_parent_class)->set_context(element, context);
 }
 
 GstStateChangeReturn change_state(GstElement* element, GstStateChange transition) {
   const auto result =
       GST_ELEMENT_CLASS(color_convert_parent_class)->change_state(element, transition);
-  if (transition == GST_STATE_CHANGE_READY_TO_NULL) {
-    ConvertState& state = state_of(element);
-    MutexLock lock(state.mutex);
-    gst_clear_object(&state.context);
-  }
+  if (transition == GST_STATE_CHANGE_READY_TO_NULL)
+    state_of(element).context.reset();
   return result;
 }
 
 void finalize(GObject* object) {
-  ConvertState* state = static_cast<CudaColorConvert*>(static_cast<gpointer>(object))->state;
-  {
-    MutexLock lock(state->mutex);
-    gst_clear_object(&state->context);
-  }
-  delete state;
+  delete static_cast<CudaColorConvert*>(static_cast<gpointer>(object))->state;
   G_OBJECT_CLASS(color_convert_parent_class)->finalize(object);
 }
 

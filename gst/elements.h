@@ -6,8 +6,7 @@
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
-#include "gst/base/thread.h"
-#include "gst/context.h"
+#include "gst/shared_context.h"
 #include "gst/transport/channel.h"
 
 namespace cudaipc {
@@ -31,17 +30,5 @@ GType sync_mode_get_type();
 
 // The `address` property as an address; null: the default place.
 Result<Address> resolve_address(const char* property);
-
-// A GstCudaContext for an element, shared with its neighbours the way GStreamer's CUDA elements do
-// it: what `*context` holds, a neighbour's, the application's, else a new one; `*context` holds it
-// afterwards. `mutex` guards `*context`, which the element's set_context() writes; it is not held
-// while others are asked. `device` -1: any.
-Result<ContextPtr> ensure_context(GstElement* element, int device, Mutex& mutex,
-                                  GstCudaContext** context);
-
-// Answers a neighbour's question for a CUDA context with `*context`, which `mutex` guards; false:
-// it asked for something else, or there is none yet.
-bool answer_context_query(GstElement* element, GstQuery* query, Mutex& mutex,
-                          GstCudaContext* const* context);
 
 }  // namespace cudaipc

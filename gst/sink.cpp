@@ -102,7 +102,7 @@ struct SinkState {
   Mutex mutex;
   Settings settings GUARDED_BY(mutex);
   std::shared_ptr<Exporter> exporter GUARDED_BY(mutex);  // for properties, any thread
-  GstCudaContext* context GUARDED_BY(mutex) = nullptr;   // from neighbours or our own
+  SharedContext context;
   std::string ipc_mode GUARDED_BY(mutex);
   std::unique_ptr<Running> running;  // state changes and the streaming thread, never both at once
   Counters counters;
@@ -296,7 +296,7 @@ Result<std::unique_ptr<Running>> start_running(CudaIpcVideoSink* sink, const Set
   auto address = resolve_address(settings.address.get());
   if (!address)
     return std::move(address.error());
-  auto context = ensure_context(GST_ELEMENT(sink), settings.device, state.mutex, &state.context);
+  auto context = state.context.ensure(GST_ELEMENT(sink), settings.device);
   if (!context)
     return std::move(context.error());
   auto device = device_info_of((*context)->device);
@@ -825,38 +825,32 @@ gboolean event(GstBaseSink* base, GstEvent* event) {
 
 gboolean query(GstBaseSink* base, GstQuery* query) {
   SinkState& state = state_of(base);
-  if (answer_context_query(GST_ELEMENT(base), query, state.mutex, &state.context))
+  if (state.context.answer(GST_ELEMENT(base), query))
     return TRUE;
   return GST_BASE_SINK_CLASS(cudaipc_video_sink_parent_class)->query(base, query);
 }
 
 void set_context(GstElement* element, GstContext* context) {
   SinkState& state = state_of(element);
+  int device;
   {
     MutexLock lock(state.mutex);
-    gst_cuda_handle_set_context(element, context, state.settings.device, &state.context);
+    device = state.settings.device;
   }
+  state.context.take(element, context, device);
   GST_ELEMENT_CLASS(cudaipc_video_sink_parent_class)->set_context(element, context);
 }
 
 GstStateChangeReturn change_state(GstElement* element, GstStateChange transition) {
   const auto result =
       GST_ELEMENT_CLASS(cudaipc_video_sink_parent_class)->change_state(element, transition);
-  if (transition == GST_STATE_CHANGE_READY_TO_NULL) {
-    SinkState& state = state_of(element);
-    MutexLock lock(state.mutex);
-    gst_clear_object(&state.context);
-  }
+  if (transition == GST_STATE_CHANGE_READY_TO_NULL)
+    state_of(element).context.reset();
   return result;
 }
 
 void finalize(GObject* object) {
-  SinkState* state = static_cast<CudaIpcVideoSink*>(static_cast<gpointer>(object))->state;
-  {
-    MutexLock lock(state->mutex);
-    gst_clear_object(&state->context);
-  }
-  delete state;
+  delete static_cast<CudaIpcVideoSink*>(static_cast<gpointer>(object))->state;
   G_OBJECT_CLASS(cudaipc_video_sink_parent_class)->finalize(object);
 }
 

@@ -132,7 +132,7 @@ struct Counters {
 struct SrcState {
   Mutex mutex;
   Settings settings GUARDED_BY(mutex);
-  GstCudaContext* context GUARDED_BY(mutex) = nullptr;
+  SharedContext context;
   GstClockTime sink_latency GUARDED_BY(mutex) = 0;
   ImporterStats last_stats GUARDED_BY(mutex);
   std::shared_ptr<Running> running GUARDED_BY(mutex);
@@ -313,9 +313,7 @@ Result<ContextPtr> make_context(CudaIpcVideoSrc* src, int wanted, const Uuid& uu
   SrcState& state = state_of(src);
   if (local) {
     // The sink's own context: its memory is at home there.
-    MutexLock lock(state.mutex);
-    gst_object_replace(reinterpret_cast<GstObject**>(&state.context),
-                       GST_OBJECT_CAST(gst_context(local)));
+    state.context.replace(gst_context(local));
     return local;
   }
   auto device = find_device(uuid);
@@ -326,16 +324,7 @@ Result<ContextPtr> make_context(CudaIpcVideoSrc* src, int wanted, const Uuid& uu
         Fault::Unsupported, 0,
         "the sink's device " + to_string(uuid) + " is number " + std::to_string(device->ordinal) +
             " here, not cuda-device-id=" + std::to_string(wanted) + ": leave cuda-device-id at -1"};
-  {
-    MutexLock lock(state.mutex);
-    gint ordinal = -1;
-    if (state.context)
-      g_object_get(state.context, "cuda-device-id", &ordinal, nullptr);
-    // From a neighbour, but of no use on another device.
-    if (ordinal != device->ordinal)
-      gst_clear_object(&state.context);
-  }
-  return ensure_context(GST_ELEMENT(src), device->ordinal, state.mutex, &state.context);
+  return state.context.ensure(GST_ELEMENT(src), device->ordinal);
 }
 
 Result<std::shared_ptr<Running>> start_running(CudaIpcVideoSrc* src, const Settings& settings) {
@@ -778,7 +767,7 @@ gboolean is_seekable(GstBaseSrc*) {
 
 gboolean query(GstBaseSrc* base, GstQuery* query) {
   SrcState& state = state_of(base);
-  if (answer_context_query(GST_ELEMENT(base), query, state.mutex, &state.context))
+  if (state.context.answer(GST_ELEMENT(base), query))
     return TRUE;
   if (GST_QUERY_TYPE(query) == GST_QUERY_LATENCY) {
     MutexLock lock(state.mutex);
@@ -791,31 +780,25 @@ gboolean query(GstBaseSrc* base, GstQuery* query) {
 
 void set_context(GstElement* element, GstContext* context) {
   SrcState& state = state_of(element);
+  int device;
   {
     MutexLock lock(state.mutex);
-    gst_cuda_handle_set_context(element, context, state.settings.device, &state.context);
+    device = state.settings.device;
   }
+  state.context.take(element, context, device);
   GST_ELEMENT_CLASS(cudaipc_video_src_parent_class)->set_context(element, context);
 }
 
 GstStateChangeReturn change_state(GstElement* element, GstStateChange transition) {
   const auto result =
       GST_ELEMENT_CLASS(cudaipc_video_src_parent_class)->change_state(element, transition);
-  if (transition == GST_STATE_CHANGE_READY_TO_NULL) {
-    SrcState& state = state_of(element);
-    MutexLock lock(state.mutex);
-    gst_clear_object(&state.context);
-  }
+  if (transition == GST_STATE_CHANGE_READY_TO_NULL)
+    state_of(element).context.reset();
   return result;
 }
 
 void finalize(GObject* object) {
-  SrcState* state = static_cast<CudaIpcVideoSrc*>(static_cast<gpointer>(object))->state;
-  {
-    MutexLock lock(state->mutex);
-    gst_clear_object(&state->context);
-  }
-  delete state;
+  delete static_cast<CudaIpcVideoSrc*>(static_cast<gpointer>(object))->state;
   G_OBJECT_CLASS(cudaipc_video_src_parent_class)->finalize(object);
 }
 

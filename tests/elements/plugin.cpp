@@ -42,8 +42,7 @@ class Mapped {
 };
 
 struct Common {
-  Mutex mutex;
-  GstCudaContext* context = nullptr;
+  SharedContext context;
   ContextPtr wrapped;
   std::unique_ptr<Stamper> stamper;
   GstVideoInfo info;
@@ -52,7 +51,7 @@ struct Common {
   bool blank = false;
 
   bool start(GstElement* element) {
-    auto made = ensure_context(element, -1, mutex, &context);
+    auto made = context.ensure(element, -1);
     if (!made) {
       post_error(element, "start", made.error());
       return false;
@@ -74,7 +73,7 @@ struct Common {
   void stop() {
     stamper.reset();
     wrapped.reset();
-    gst_clear_object(&context);
+    context.reset();
   }
 };
 
@@ -117,11 +116,11 @@ gboolean src_decide_allocation(GstBaseSrc* base, GstQuery* query) {
   const bool proposed = gst_query_get_n_allocation_pools(query) > 0;
   if (proposed)
     gst_query_parse_nth_allocation_pool(query, 0, &pool, &size, &min, &max);
-  if (pool &&
-      (!GST_IS_CUDA_BUFFER_POOL(pool) || GST_CUDA_BUFFER_POOL(pool)->context != common.context))
+  if (pool && (!GST_IS_CUDA_BUFFER_POOL(pool) ||
+               GST_CUDA_BUFFER_POOL(pool)->context != gst_context(common.wrapped)))
     gst_clear_object(&pool);
   if (!pool)
-    pool = gst_cuda_buffer_pool_new(common.context);
+    pool = gst_cuda_buffer_pool_new(gst_context(common.wrapped));
   GstStructure* config = gst_buffer_pool_get_config(pool);
   gst_buffer_pool_config_set_params(config, caps, size, min, max);
   gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
@@ -164,14 +163,13 @@ GstFlowReturn src_fill(GstPushSrc* push, GstBuffer* buffer) {
 enum { PROP_0, PROP_DELAY, PROP_EXPECT, PROP_BLANK };
 
 gboolean src_query(GstBaseSrc* base, GstQuery* query) {
-  if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT &&
-      gst_cuda_handle_context_query(GST_ELEMENT(base), query, src_common(base).context))
+  if (src_common(base).context.answer(GST_ELEMENT(base), query))
     return TRUE;
   return GST_BASE_SRC_CLASS(stamp_src_parent_class)->query(base, query);
 }
 
 void src_set_context(GstElement* element, GstContext* context) {
-  gst_cuda_handle_set_context(element, context, -1, &src_common(element).context);
+  src_common(element).context.take(element, context, -1);
   GST_ELEMENT_CLASS(stamp_src_parent_class)->set_context(element, context);
 }
 
@@ -263,9 +261,8 @@ GstFlowReturn check_render(GstBaseSink* base, GstBuffer* buffer) {
   }
   if (!common.wrapped) {
     // In the memory's own context, as GStreamer's elements work.
-    common.context = GST_CUDA_CONTEXT(gst_object_ref(GST_CUDA_MEMORY_CAST(memory)->context));
     (void)load_driver();  // this plugin has its own table
-    if (auto wrapped = wrap_context(common.context))
+    if (auto wrapped = wrap_context(GST_CUDA_MEMORY_CAST(memory)->context))
       common.wrapped = *wrapped;
   }
   if (!common.wrapped || !common.ready(GST_ELEMENT(base)))
