@@ -4,6 +4,7 @@
 #include "gst/layout.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace cudaipc {
 namespace {
@@ -123,6 +124,17 @@ Planes planes_at(const GstVideoInfo& info, uintptr_t base, CUmemorytype type) {
     planes.stride[i] = static_cast<size_t>(info.stride[i]);
   }
   return planes;
+}
+
+void copy_rows(const GstVideoInfo& info, const Planes& from, const Planes& to) {
+  for (guint i = 0; i < GST_VIDEO_INFO_N_PLANES(&info); ++i) {
+    const PlaneShape shape = plane_shape(info, i);
+    // Unsigned addresses and strides wrap: that is how a negative stride goes back.
+    for (size_t row = 0; row < shape.rows; ++row)
+      memcpy(reinterpret_cast<void*>(to.address[i] + row * to.stride[i]),
+             reinterpret_cast<const void*>(from.address[i] + row * from.stride[i]),
+             shape.row_bytes);
+  }
 }
 
 Result<void> copy_planes(const GstVideoInfo& info, const Planes& from, const Planes& to,

@@ -36,6 +36,8 @@ struct Planes {
 };
 // Planes at `base`, laid out as `info` says.
 Planes planes_at(const GstVideoInfo& info, uintptr_t base, CUmemorytype type);
+// Copies every plane's picture between host memories, by the CPU. Strides may be negative.
+void copy_rows(const GstVideoInfo& info, const Planes& from, const Planes& to);
 // Enqueues the copy of every plane's picture; the context must be current.
 Result<void> copy_planes(const GstVideoInfo& info, const Planes& from, const Planes& to,
                          CUstream stream);

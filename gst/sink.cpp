@@ -32,6 +32,7 @@
 #include "gst/metas.h"
 #include "gst/pool.h"
 #include "gst/share/exporter.h"
+#include "gst/upload.h"
 
 GST_DEBUG_CATEGORY_STATIC(cudaipcsink_debug);
 #define GST_CAT_DEFAULT cudaipcsink_debug
@@ -63,10 +64,9 @@ struct Settings {
   SlowChoice slow_consumer = SlowChoice::Drop;
 };
 
-// A copy into a slot that the GPU has not finished: keeps what it reads.
+// A copy of upstream's CUDA memory into a slot that the GPU has not finished: keeps what it reads.
 struct Copying {
-  GstBuffer* buffer = nullptr;          // upstream's, if it is in CUDA memory
-  std::optional<PinnedMemory> staging;  // its bytes, if it was in system memory
+  GstBuffer* buffer = nullptr;
   Event done;
 };
 
@@ -79,11 +79,11 @@ struct Running {
   GstVideoInfo info;                // of the current caps
   GstVideoInfo placed;              // the same as slots are laid out
   bool have_caps = false;
-  bool waited = false;                // for wait-for-consumers
-  std::deque<Copying> copying;        // oldest first
-  std::vector<PinnedMemory> staging;  // free
-  std::vector<Event> events;          // free
-  std::optional<Event> before;        // in another context: what upstream enqueued so far
+  bool waited = false;             // for wait-for-consumers
+  std::deque<Copying> copying;     // oldest first
+  std::vector<Event> events;       // free
+  std::optional<Uploads> uploads;  // of system memory
+  std::optional<Event> before;     // in another context: what upstream enqueued so far
   GstCudaContext* before_context = nullptr;
   std::vector<std::byte> metas;
   uint64_t latency = GST_CLOCK_TIME_NONE;
@@ -336,6 +336,7 @@ Result<std::unique_ptr<Running>> start_running(CudaIpcVideoSink* sink, const Set
   running->exporter = std::move(*exporter);
   running->context = *context;
   running->stream.emplace(std::move(*stream));
+  running->uploads.emplace(*context);
   ipc_mode = *memory == MemoryKind::Vmm ? "vmm" : "legacy";
   GST_INFO_OBJECT(sink, "listening at %s, device %s, ipc-mode=%s", address->text().c_str(),
                   to_string(device->uuid).c_str(), ipc_mode.c_str());
@@ -488,8 +489,6 @@ void collect_copies(Running& running) {
   while (!running.copying.empty() && running.copying.front().done.query() != CUDA_ERROR_NOT_READY) {
     Copying& oldest = running.copying.front();
     gst_clear_buffer(&oldest.buffer);
-    if (oldest.staging)
-      running.staging.push_back(std::move(*oldest.staging));
     running.events.push_back(std::move(oldest.done));
     running.copying.pop_front();
   }
@@ -501,16 +500,6 @@ Result<Event> take_event(Running& running) {
   Event event = std::move(running.events.back());
   running.events.pop_back();
   return event;
-}
-
-Result<PinnedMemory> take_staging(Running& running, size_t size) {
-  while (!running.staging.empty()) {
-    PinnedMemory memory = std::move(running.staging.back());
-    running.staging.pop_back();
-    if (memory.size() == size)
-      return memory;
-  }
-  return PinnedMemory::create(running.context, size);
 }
 
 // Makes the copy stream wait, on the GPU, for what upstream has enqueued on this memory.
@@ -549,18 +538,6 @@ Planes planes_of(const GstVideoFrame& frame, CUmemorytype type) {
   return planes;
 }
 
-// Row by row into page-locked memory laid out like the slot, so that one copy per plane follows.
-void fill_staging(const GstVideoInfo& placed, const Planes& from, std::byte* to) {
-  for (guint i = 0; i < GST_VIDEO_INFO_N_PLANES(&placed); ++i) {
-    const PlaneShape shape = plane_shape(placed, i);
-    auto* src = reinterpret_cast<const std::byte*>(from.address[i]);
-    std::byte* dst = to + placed.offset[i];
-    for (size_t row = 0; row < shape.rows; ++row)
-      memcpy(dst + row * static_cast<size_t>(placed.stride[i]), src + row * from.stride[i],
-             shape.row_bytes);
-  }
-}
-
 bool in_cuda_memory(GstBuffer* buffer) {
   return gst_buffer_n_memory(buffer) == 1 && gst_is_cuda_memory(gst_buffer_peek_memory(buffer, 0));
 }
@@ -574,39 +551,35 @@ Result<void> copy_into(Running& running, Counters& counters, GstBuffer* buffer, 
     return Error{Fault::System, 0, "the buffer could not be mapped"};
   const std::unique_ptr<GstVideoFrame, void (*)(GstVideoFrame*)> unmap(&frame,
                                                                        gst_video_frame_unmap);
-  Planes from = planes_of(frame, cuda ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+  const Planes from = planes_of(frame, cuda ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+  const Planes to = planes_at(running.placed, slot.memory.pointer(), CU_MEMORYTYPE_DEVICE);
+  const CUstream stream = running.stream->get();
+  const auto in_slot = [&slot](Result<void> result) -> Result<void> {
+    if (result)
+      return result;
+    return std::move(result.error()).with("slot " + std::to_string(slot.id));
+  };
+  if (!cuda) {
+    ++counters.uploaded;
+    ScopedContext scoped(*running.context);
+    return in_slot(running.uploads->enqueue(running.placed, from, to, stream));
+  }
   auto done = take_event(running);
   if (!done)
     return std::move(done.error());
-  Copying copying{nullptr, std::nullopt, std::move(*done)};
-  if (cuda) {
-    TRY(order_after_upstream(running, gst_buffer_peek_memory(buffer, 0)));
-    copying.buffer = gst_buffer_ref(buffer);
-    ++counters.copied;
-  } else {
-    auto staging = take_staging(running, GST_VIDEO_INFO_SIZE(&running.placed));
-    if (!staging)
-      return std::move(staging.error()).with("page-locked memory for the upload");
-    fill_staging(running.placed, from, staging->data());
-    from =
-        planes_at(running.placed, reinterpret_cast<uintptr_t>(staging->data()), CU_MEMORYTYPE_HOST);
-    copying.staging.emplace(std::move(*staging));
-    ++counters.uploaded;
-  }
-  const Planes to = planes_at(running.placed, slot.memory.pointer(), CU_MEMORYTYPE_DEVICE);
+  TRY(order_after_upstream(running, gst_buffer_peek_memory(buffer, 0)));
+  ++counters.copied;
   Result<void> copied;
   {
     ScopedContext scoped(*running.context);
-    copied = copy_planes(running.placed, from, to, running.stream->get());
+    copied = copy_planes(running.placed, from, to, stream);
   }
   // Even a copy that stopped half way may still be reading.
-  const CUresult code = copying.done.record(running.stream->get());
-  running.copying.push_back(std::move(copying));
-  if (!copied)
-    return std::move(copied.error()).with("slot " + std::to_string(slot.id));
-  if (code != CUDA_SUCCESS)
+  const CUresult code = done->record(stream);
+  running.copying.push_back({gst_buffer_ref(buffer), std::move(*done)});
+  if (copied && code != CUDA_SUCCESS)
     return cuda_error("event_record", code);
-  return {};
+  return in_slot(std::move(copied));
 }
 
 // The monotonic time at which the frame was captured, as the pipeline's clock has it.

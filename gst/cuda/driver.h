@@ -35,6 +35,7 @@
   X(event_destroy, cuEventDestroy)                \
   X(event_record, cuEventRecord)                  \
   X(event_query, cuEventQuery)                    \
+  X(event_synchronize, cuEventSynchronize)        \
   X(mem_alloc, cuMemAlloc)                        \
   X(mem_free, cuMemFree)                          \
   X(mem_host_alloc, cuMemHostAlloc)               \

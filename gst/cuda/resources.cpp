@@ -308,6 +308,11 @@ CUresult Event::query() const {
   return scoped.result() ? scoped.result() : cu().event_query(event_);
 }
 
+CUresult Event::synchronize() const {
+  ScopedContext scoped(*context_);
+  return scoped.result() ? scoped.result() : cu().event_synchronize(event_);
+}
+
 Result<Stream> Stream::create(ContextPtr context) {
   ENTER(context);
   CUstream stream;

@@ -135,6 +135,8 @@ class Event {
   const CUipcEventHandle& handle() const { return handle_; }  // Interprocess, where created
   CUresult record(CUstream stream) const;
   CUresult query() const;  // CUDA_ERROR_NOT_READY: not done yet
+  // Waits. For events of our own only: a peer's may never come.
+  CUresult synchronize() const;
 
  private:
   Event(ContextPtr context, CUevent event) : context_(std::move(context)), event_(event) {}
