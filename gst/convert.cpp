@@ -24,14 +24,9 @@
 #include <gst/base/gstbasetransform.h>
 #include <gst/cuda/gstcudabufferpool.h>
 
-#include <atomic>
-
-#include "gst/colorimetry.h"
 #include "gst/elements.h"
-#include "gst/layout.h"
+#include "gst/frame_converter.h"
 #include "gst/local_pool.h"
-#include "gst/memory.h"
-#include "kernels/converter.h"
 
 GST_DEBUG_CATEGORY_STATIC(cudacolorconvert_debug);
 #define GST_CAT_DEFAULT cudacolorconvert_debug
@@ -53,39 +48,11 @@ GType policy_get_type() {
   return type;
 }
 
-// System memory on its way to the GPU. Reused when the GPU has read it.
-struct Upload {
-  PinnedMemory host;
-  Event done;
-  CUstream stream = nullptr;  // where `done` was recorded
-};
-constexpr size_t kUploads = 3;
-
 // What exists from start() to stop(). Belongs to the streaming thread once running.
 struct Running {
-  ContextPtr context;
-  std::shared_ptr<const kernels::Module> module;
-  std::optional<kernels::Converter> converter;
+  std::unique_ptr<FrameConverter> frames;
   VideoPicture from, to;
-  bool have_caps = false;
-  bool same = false;                    // only the memory differs
-  GstVideoInfo device_from, device_to;  // layouts of what is staged on the GPU
-  // Pictures on the GPU for system memory on either side; 0: not needed so far.
-  CUdeviceptr staged_from = 0, staged_to = 0;
-  std::vector<Upload> uploads;
-  size_t next_upload = 0;
-  std::optional<Stream> stream;        // between two system memories
-  std::optional<Event> before, after;  // order between two streams
-  CUstream last = CU_STREAM_LEGACY;    // where the last frame went
   bool said_assumed = false, said_meaning = false;
-};
-
-struct Counters {
-  std::atomic<uint64_t> frames{0};      // converted or copied; not those passed through
-  std::atomic<uint64_t> any_layout{0};  // by the kernel for any layout, not a vector kernel
-  std::atomic<uint64_t> copied{0};      // the pictures were the same: only the memory changed
-  std::atomic<uint64_t> uploaded{0};    // from system memory
-  std::atomic<uint64_t> downloaded{0};  // to system memory
 };
 
 // The C++ half of the element.
@@ -95,7 +62,7 @@ struct ConvertState {
   Policy policy GUARDED_BY(mutex) = Policy::Strict;
   SharedContext context;
   std::unique_ptr<Running> running;  // state changes and the streaming thread, never both at once
-  Counters counters;
+  ConvertCounters counters;
   bool failed = false;  // an error message for the current caps is on the bus
 };
 
@@ -128,7 +95,7 @@ void set_property(GObject* object, guint id, const GValue* value, GParamSpec* sp
     G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, spec);
 }
 
-GstStructure* stats(const Counters& c) {
+GstStructure* stats(const ConvertCounters& c) {
   return gst_structure_new(
       "cudacolorconvert-stats", "frames", G_TYPE_UINT64, c.frames.load(), "any-layout",
       G_TYPE_UINT64, c.any_layout.load(), "copied", G_TYPE_UINT64, c.copied.load(), "uploaded",
@@ -150,53 +117,6 @@ void get_property(GObject* object, guint id, GValue* value, GParamSpec* spec) {
 
 // --- Start and stop
 
-// Lets go of what belongs to a context. Waits for our own work only.
-void drop_context(Running& running) {
-  if (!running.context)
-    return;
-  {
-    ScopedContext scoped(*running.context);
-    if (running.last != CU_STREAM_LEGACY || running.have_caps)
-      cu().stream_synchronize(running.last);
-    if (running.staged_from)
-      cu().mem_free(running.staged_from);
-    if (running.staged_to)
-      cu().mem_free(running.staged_to);
-  }
-  running.staged_from = running.staged_to = 0;
-  running.uploads.clear();
-  running.converter.reset();
-  running.before.reset();
-  running.after.reset();
-  running.stream.reset();
-  running.last = CU_STREAM_LEGACY;
-  running.module.reset();
-  running.context.reset();
-}
-
-// On failure the old one stays in use.
-Result<void> use_context(Running& running, ContextPtr context) {
-  auto module = kernels::Module::load(context);
-  if (!module)
-    return std::move(module.error());
-  auto stream = Stream::create(context);
-  if (!stream)
-    return std::move(stream.error());
-  auto before = Event::create(context, Event::Use::Local);
-  if (!before)
-    return std::move(before.error());
-  auto after = Event::create(context, Event::Use::Local);
-  if (!after)
-    return std::move(after.error());
-  drop_context(running);
-  running.module = *module;
-  running.stream.emplace(std::move(*stream));
-  running.before.emplace(std::move(*before));
-  running.after.emplace(std::move(*after));
-  running.context = std::move(context);
-  return {};
-}
-
 gboolean start(GstBaseTransform* base) {
   ConvertState& state = state_of(base);
   int device;
@@ -204,23 +124,24 @@ gboolean start(GstBaseTransform* base) {
     MutexLock lock(state.mutex);
     device = state.device;
   }
-  auto running = std::make_unique<Running>();
-  auto wrapped = state.context.ensure(GST_ELEMENT(base), device);
-  Result<void> used;
-  if (wrapped)
-    used = use_context(*running, *wrapped);
-  if (!wrapped || !used) {
-    post_error(base, "start", wrapped ? used.error() : wrapped.error());
+  auto context = state.context.ensure(GST_ELEMENT(base), device);
+  if (!context) {
+    post_error(base, "start", context.error());
     return FALSE;
   }
-  state.running = std::move(running);
+  auto frames = FrameConverter::create(*context);
+  if (!frames) {
+    post_error(base, "start", frames.error());
+    return FALSE;
+  }
+  state.running = std::make_unique<Running>();
+  state.running->frames = std::move(*frames);
   return TRUE;
 }
 
 gboolean stop(GstBaseTransform* base) {
   ConvertState& state = state_of(base);
-  if (const std::unique_ptr<Running> running = std::move(state.running)) {
-    drop_context(*running);
+  if (std::exchange(state.running, nullptr)) {
     GstStructure* summary = stats(state.counters);
     GST_INFO_OBJECT(base, "%" GST_PTR_FORMAT, summary);
     gst_structure_free(summary);
@@ -255,29 +176,23 @@ gboolean refuse(GstBaseTransform* base, const std::string& why, GstCaps* in, Gst
   return FALSE;
 }
 
-bool same_picture(const VideoPicture& a, const VideoPicture& b) {
-  const kernels::Picture &x = a.picture, &y = b.picture;
-  return x.format == y.format && x.colour == y.colour &&
-         (!x.format->subsampled() || x.siting == y.siting);
-}
-
-Result<void> make_converter(Running& running) {
-  running.same = same_picture(running.from, running.to);
-  auto converter =
-      kernels::Converter::create(running.module, running.from.picture, running.to.picture);
-  if (!converter)
-    return std::move(converter.error());
-  running.converter.emplace(std::move(*converter));
-  return {};
-}
-
 // Fields of a 4:2:0 frame have chroma rows of their own: resampling between them mixes two times.
+// The same for views that share a frame by rows or columns.
 std::string interlace_trouble(const VideoPicture& from, const VideoPicture& to) {
   const kernels::Format &a = *from.picture.format, &b = *to.picture.format;
-  if (!from.interlaced || (!a.sub_y && !b.sub_y))
-    return {};
-  if (a.sub_y && b.sub_y && from.picture.siting == to.picture.siting &&
-      from.picture.colour.matrix == to.picture.colour.matrix)
+  const GstVideoMultiviewMode views = GST_VIDEO_INFO_MULTIVIEW_MODE(&from.info);
+  if (views == GST_VIDEO_MULTIVIEW_MODE_SEPARATED)
+    return "Views in separate frames of one buffer cannot be converted.";
+  const bool shared = views == GST_VIDEO_MULTIVIEW_MODE_COLUMN_INTERLEAVED ||
+                      views == GST_VIDEO_MULTIVIEW_MODE_ROW_INTERLEAVED ||
+                      views == GST_VIDEO_MULTIVIEW_MODE_CHECKERBOARD;
+  const bool resampled =
+      !(a.sub_x == b.sub_x && a.sub_y == b.sub_y && from.picture.siting == to.picture.siting &&
+        from.picture.colour.matrix == to.picture.colour.matrix);
+  if (shared && (a.subsampled() || b.subsampled()) && resampled)
+    return std::string("Frames of two interleaved views cannot be converted from ") + a.name +
+           " to " + b.name + ": their chroma would be mixed.";
+  if (!from.interlaced || (!a.sub_y && !b.sub_y) || !resampled)
     return {};
   return std::string("Interlaced frames cannot be converted from ") + a.name + " to " + b.name +
          ": rows of 4:2:0 chroma belong to fields. Deinterlace first, or keep the subsampling, "
@@ -289,7 +204,6 @@ gboolean set_caps(GstBaseTransform* base, GstCaps* in, GstCaps* out) {
   if (!state.running)
     return FALSE;
   Running& running = *state.running;
-  running.have_caps = false;
   // Nothing to do needs nothing.
   if (gst_caps_is_equal(in, out)) {
     gst_base_transform_set_passthrough(base, TRUE);
@@ -328,26 +242,13 @@ gboolean set_caps(GstBaseTransform* base, GstCaps* in, GstCaps* out) {
     GST_ELEMENT_WARNING(base, STREAM, FORMAT, ("%s.", assumed.c_str()), (nullptr));
     running.said_assumed = true;
   }
-  ScopedContext scoped(*running.context);
-  cu().stream_synchronize(running.last);  // what is staged is about to go
-  for (CUdeviceptr* staged : {&running.staged_from, &running.staged_to}) {
-    if (*staged)
-      cu().mem_free(*staged);
-    *staged = 0;
-  }
-  running.uploads.clear();
   running.from = std::move(*from);
   running.to = std::move(*to);
-  running.device_from = running.from.info;
-  running.device_to = running.to.info;
-  place(running.device_from);
-  place(running.device_to);
-  if (auto made = make_converter(running); !made) {
+  if (auto set = running.frames->set_pictures(running.from, running.to); !set) {
     state.failed = true;
-    post_error(base, "convert", made.error());
+    post_error(base, "convert", set.error());
     return FALSE;
   }
-  running.have_caps = true;
   GST_INFO_OBJECT(base, "%" GST_PTR_FORMAT " to %" GST_PTR_FORMAT, in, out);
   return TRUE;
 }
@@ -419,7 +320,7 @@ gboolean decide_allocation(GstBaseTransform* base, GstQuery* query) {
     GstVideoInfo info;
     if (!gst_video_info_from_caps(&info, caps))
       return FALSE;
-    const ContextPtr& context = state.running->context;
+    const ContextPtr& context = state.running->frames->context();
     GstBufferPool* pool = nullptr;
     guint size = static_cast<guint>(GST_VIDEO_INFO_SIZE(&info)), min = 0, max = 0;
     const bool proposed = gst_query_get_n_allocation_pools(query) > 0;
@@ -464,7 +365,7 @@ gboolean propose_allocation(GstBaseTransform* base, GstQuery* decided, GstQuery*
   if (!caps_in_cuda(caps))
     return TRUE;
   guint size = static_cast<guint>(GST_VIDEO_INFO_SIZE(&info)), min = 0, max = 0;
-  GstBufferPool* pool = need_pool ? new_local_pool(state.running->context) : nullptr;
+  GstBufferPool* pool = need_pool ? new_local_pool(state.running->frames->context()) : nullptr;
   if (pool && !configure(pool, caps, &size, &min, &max))
     gst_clear_object(&pool);
   gst_query_add_allocation_pool(query, pool, size, 0, 0);
@@ -474,313 +375,23 @@ gboolean propose_allocation(GstBaseTransform* base, GstQuery* decided, GstQuery*
 
 // --- Frames
 
-// A buffer mapped for the length of a scope, and where its planes are.
-class Mapped {
- public:
-  // `frame`: what the picture is if the buffer does not say. Every plane's rows are inside the
-  // memory, or the error says which is not.
-  static Result<std::unique_ptr<Mapped>> open(GstBuffer* buffer, const VideoPicture& frame,
-                                              bool write) {
-    std::unique_ptr<Mapped> m(new Mapped(buffer));
-    TRY(m->map(frame, write));
-    TRY(m->find_planes(frame));
-    return m;
-  }
-  ~Mapped() {
-    if (memory_)
-      gst_memory_unmap(memory_, &info_);
-    else if (mapped_)
-      gst_buffer_unmap(buffer_, &info_);
-  }
-  Mapped(const Mapped&) = delete;
-  Mapped& operator=(const Mapped&) = delete;
-
-  GstMemory* memory() const { return memory_; }  // in CUDA memory
-  const kernels::Frame& frame() const { return frame_; }
-  int width() const { return width_; }
-  int height() const { return height_; }
-  Planes planes() const {
-    Planes p;
-    p.type = memory_ ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-    for (int k = 0; k < 3; ++k) {
-      p.address[k] = static_cast<uintptr_t>(frame_.plane[k]);
-      p.stride[k] = static_cast<size_t>(frame_.stride[k]);
-    }
-    return p;
-  }
-
- private:
-  explicit Mapped(GstBuffer* buffer) : buffer_(buffer) {}
-
-  Result<void> map(const VideoPicture& frame, bool write) {
-    const auto flags = static_cast<GstMapFlags>(write ? GST_MAP_WRITE : GST_MAP_READ);
-    if (frame.cuda) {
-      if (gst_buffer_n_memory(buffer_) != 1 ||
-          !gst_is_cuda_memory(gst_buffer_peek_memory(buffer_, 0)))
-        return Error{Fault::Unsupported, 0,
-                     "the caps say CUDA memory, the buffer is not one CUDA memory"};
-      GstMemory* memory = gst_buffer_peek_memory(buffer_, 0);
-      if (!gst_memory_map(memory, &info_, static_cast<GstMapFlags>(flags | GST_MAP_CUDA)))
-        return Error{Fault::System, 0, "the CUDA memory could not be mapped"};
-      memory_ = memory;
-      return {};
-    }
-    mapped_ = gst_buffer_map(buffer_, &info_, flags);
-    if (!mapped_)
-      return Error{Fault::System, 0, "the buffer could not be mapped"};
-    return {};
-  }
-
-  Result<void> find_planes(const VideoPicture& frame) {
-    const kernels::Format& format = *frame.picture.format;
-    width_ = frame.picture.width;
-    height_ = frame.picture.height;
-    const gsize* offset = frame.info.offset;
-    const gint* stride = frame.info.stride;
-    if (const GstVideoMeta* meta = gst_buffer_get_video_meta(buffer_)) {
-      if (meta->format != GST_VIDEO_INFO_FORMAT(&frame.info) || meta->n_planes != format.planes)
-        return Error{Fault::Unsupported, 0,
-                     std::string("the buffer's video meta says ") +
-                         gst_video_format_to_string(meta->format) + ", the caps " + format.name};
-      if (meta->width < 1 || meta->height < 1 || meta->width > G_MAXINT / 8 ||
-          meta->height > G_MAXINT / 8)
-        return Error{Fault::Unsupported, 0, "the buffer's video meta has an impossible size"};
-      offset = meta->offset;
-      stride = meta->stride;
-      width_ = static_cast<int>(meta->width);
-      height_ = static_cast<int>(meta->height);
-    } else if (memory_) {
-      // Pitches are the memory's own.
-      const GstVideoInfo& own = GST_CUDA_MEMORY_CAST(memory_)->info;
-      if (GST_VIDEO_INFO_FORMAT(&own) == GST_VIDEO_INFO_FORMAT(&frame.info) &&
-          GST_VIDEO_INFO_WIDTH(&own) == width_ && GST_VIDEO_INFO_HEIGHT(&own) == height_) {
-        offset = own.offset;
-        stride = own.stride;
-      }
-    }
-    for (int k = 0; k < format.planes; ++k) {
-      const int64_t last = static_cast<int64_t>(format.rows(k, height_) - 1) * stride[k];
-      const int64_t low = std::min<int64_t>(last, 0);
-      const int64_t high = std::max<int64_t>(last, 0) + format.row_bytes(k, width_);
-      if (offset[k] > info_.size || static_cast<int64_t>(offset[k]) + low < 0 ||
-          static_cast<int64_t>(offset[k]) + high > static_cast<int64_t>(info_.size))
-        return Error{
-            Fault::Unsupported, 0,
-            "plane " + std::to_string(k) + " (offset " + std::to_string(offset[k]) + ", stride " +
-                std::to_string(stride[k]) + ", " + std::to_string(format.rows(k, height_)) +
-                " rows of " + std::to_string(format.row_bytes(k, width_)) +
-                " bytes) is not inside the memory of " + std::to_string(info_.size) + " bytes"};
-      frame_.plane[k] = reinterpret_cast<CUdeviceptr>(info_.data) + offset[k];
-      frame_.stride[k] = stride[k];
-    }
-    return {};
-  }
-
-  GstBuffer* const buffer_;
-  GstMemory* memory_ = nullptr;
-  bool mapped_ = false;
-  GstMapInfo info_{};
-  kernels::Frame frame_;
-  int width_ = 0, height_ = 0;
-};
-
-kernels::Frame frame_at(const GstVideoInfo& placed, CUdeviceptr base) {
-  kernels::Frame frame;
-  for (guint k = 0; k < std::min(3u, GST_VIDEO_INFO_N_PLANES(&placed)); ++k) {
-    frame.plane[k] = base + placed.offset[k];
-    frame.stride[k] = placed.stride[k];
-  }
-  return frame;
-}
-
-// The part of the source that is to be shown.
-struct Crop {
-  int x = 0, y = 0;
-};
-
-Result<Crop> crop_of(GstBuffer* buffer, const VideoPicture& frame, const Mapped& mapped) {
-  const auto size = [](int w, int h) { return std::to_string(w) + "x" + std::to_string(h); };
-  const int width = frame.picture.width, height = frame.picture.height;
-  const GstVideoCropMeta* meta = gst_buffer_get_video_crop_meta(buffer);
-  if (meta &&
-      (meta->width != static_cast<guint>(width) || meta->height != static_cast<guint>(height)))
-    return Error{Fault::Unsupported, 0,
-                 "the buffer's crop is " +
-                     size(static_cast<int>(meta->width), static_cast<int>(meta->height)) +
-                     ", the caps say " + size(width, height) + ", and this element does not scale"};
-  const int64_t x = meta ? meta->x : 0, y = meta ? meta->y : 0;
-  if (x + width > mapped.width() || y + height > mapped.height())
-    return Error{Fault::Unsupported, 0,
-                 "a picture of " + size(width, height) + " at " + std::to_string(x) + "," +
-                     std::to_string(y) + " is not inside the frame of " +
-                     size(mapped.width(), mapped.height())};
-  return Crop{static_cast<int>(x), static_cast<int>(y)};
-}
-
-Result<CUdeviceptr> staged(CUdeviceptr& pointer, const GstVideoInfo& placed) {
-  if (!pointer)
-    TRY_CU(mem_alloc, &pointer, GST_VIDEO_INFO_SIZE(&placed));
-  return CUdeviceptr{pointer};
-}
-
-// A page-locked buffer that the GPU has finished with.
-Result<Upload*> next_upload(Running& running, size_t size) {
-  if (running.uploads.size() < kUploads) {
-    auto host = PinnedMemory::create(running.context, size);
-    if (!host)
-      return std::move(host.error());
-    auto done = Event::create(running.context, Event::Use::Local);
-    if (!done)
-      return std::move(done.error());
-    running.uploads.push_back({std::move(*host), std::move(*done), nullptr});
-    return &running.uploads.back();
-  }
-  running.next_upload = (running.next_upload + 1) % kUploads;
-  Upload& oldest = running.uploads[running.next_upload];
-  if (oldest.done.query() == CUDA_ERROR_NOT_READY)
-    TRY_CU(stream_synchronize, oldest.stream);
-  return &oldest;
-}
-
-// System memory to planes on the GPU, whose layout is `placed`: the whole frame, because a crop may
-// begin between two chroma samples.
-Result<void> upload(Running& running, const Mapped& in, const GstVideoInfo& placed,
-                    const Planes& to, CUstream stream) {
-  const kernels::Format& format = *running.from.picture.format;
-  auto free = next_upload(running, GST_VIDEO_INFO_SIZE(&placed));
-  if (!free)
-    return std::move(free.error());
-  std::byte* const host = (*free)->host.data();
-  for (int k = 0; k < format.planes; ++k) {
-    const auto* from = reinterpret_cast<const std::byte*>(in.frame().plane[k]);
-    const auto bytes = static_cast<size_t>(format.row_bytes(k, in.width()));
-    const auto pitch = static_cast<size_t>(placed.stride[k]);
-    for (int row = 0; row < format.rows(k, in.height()); ++row)
-      memcpy(host + placed.offset[k] + static_cast<size_t>(row) * pitch,
-             from + row * in.frame().stride[k], bytes);
-  }
-  TRY(copy_planes(placed, planes_at(placed, reinterpret_cast<uintptr_t>(host), CU_MEMORYTYPE_HOST),
-                  to, stream));
-  (*free)->stream = stream;
-  if (const CUresult code = (*free)->done.record(stream); code != CUDA_SUCCESS)
-    return cuda_error("event_record", code);
-  return {};
-}
-
-// Frames in system memory may be larger than the caps say, and show a part.
-void fit_staging(Running& running, const Mapped& in) {
-  GstVideoInfo& placed = running.device_from;
-  if (GST_VIDEO_INFO_WIDTH(&placed) == in.width() && GST_VIDEO_INFO_HEIGHT(&placed) == in.height())
-    return;
-  gst_video_info_set_format(&placed, GST_VIDEO_INFO_FORMAT(&running.from.info),
-                            static_cast<guint>(in.width()), static_cast<guint>(in.height()));
-  place(placed);
-  cu().stream_synchronize(running.last);
-  if (running.staged_from)
-    cu().mem_free(running.staged_from);
-  running.staged_from = 0;
-  running.uploads.clear();
-}
-
-// Makes `later` wait, on the GPU, for what `earlier` holds now.
-Result<void> order(const Event& event, CUstream earlier, CUstream later) {
-  if (earlier == later)
-    return {};
-  if (const CUresult code = event.record(earlier); code != CUDA_SUCCESS)
-    return cuda_error("event_record", code);
-  TRY_CU(stream_wait_event, later, event.get(), 0);
-  return {};
-}
-
-// The same picture in other memory.
-Result<void> move(Running& running, Counters& counters, const Mapped& in, const Mapped& out,
-                  CUstream stream) {
-  ++counters.copied;
-  if (!in.memory() && out.memory()) {
-    ++counters.uploaded;
-    return upload(running, in, running.device_from, out.planes(), stream);
-  }
-  return copy_planes(running.from.info, in.planes(), out.planes(), stream);
-}
-
-Result<void> convert(Running& running, Counters& counters, const Mapped& in, Crop crop,
-                     const Mapped& out, CUstream stream) {
-  kernels::Frame from = in.frame();
-  if (!in.memory()) {
-    auto device = staged(running.staged_from, running.device_from);
-    if (!device)
-      return std::move(device.error());
-    TRY(upload(running, in, running.device_from,
-               planes_at(running.device_from, *device, CU_MEMORYTYPE_DEVICE), stream));
-    from = frame_at(running.device_from, *device);
-    ++counters.uploaded;
-  }
-  kernels::Frame to = out.frame();
-  if (!out.memory()) {
-    auto device = staged(running.staged_to, running.device_to);
-    if (!device)
-      return std::move(device.error());
-    to = frame_at(running.device_to, *device);
-  }
-  TRY(running.converter->convert(from, in.width(), in.height(), crop.x, crop.y, to, stream));
-  if (!running.converter->vectorised(from, crop.x, crop.y, to))
-    ++counters.any_layout;
-  if (!out.memory())
-    TRY(copy_planes(running.device_to,
-                    planes_at(running.device_to, running.staged_to, CU_MEMORYTYPE_DEVICE),
-                    out.planes(), stream));
-  return {};
-}
-
-Result<void> process(Running& running, Counters& counters, const Mapped& in, Crop crop,
-                     const Mapped& out) {
-  ScopedContext scoped(*running.context);
-  if (scoped.result() != CUDA_SUCCESS)
-    return cuda_error("ctx_push_current", scoped.result());
-  const CUstream reads = in.memory() ? stream_of(in.memory()) : running.stream->get();
-  const CUstream stream = out.memory() ? stream_of(out.memory()) : reads;
-  const bool same = running.same && crop.x == 0 && crop.y == 0 &&
-                    in.width() == running.to.picture.width &&
-                    in.height() == running.to.picture.height;
-  if (in.memory())
-    TRY(order(*running.before, reads, stream));
-  else
-    fit_staging(running, in);
-  // What is staged is used again.
-  TRY(order(*running.after, running.last, stream));
-  running.last = stream;
-  TRY(same ? move(running, counters, in, out, stream)
-           : convert(running, counters, in, crop, out, stream));
-  if (in.memory())
-    TRY(order(*running.after, stream, reads));
-  if (!out.memory()) {
-    // A CPU reads it next.
-    TRY_CU(stream_synchronize, stream);
-    ++counters.downloaded;
-  }
-  ++counters.frames;
-  return {};
-}
-
-GstFlowReturn fail(GstBaseTransform* base, const Error& error) {
-  post_error(base, "convert a frame", error);
-  return GST_FLOW_ERROR;
-}
-
 // Frames of another context than the one found at the start: theirs is the one to work in.
 Result<void> follow_context(GstBaseTransform* base, Running& running, GstBuffer* buffer) {
   if (gst_buffer_n_memory(buffer) != 1 || !gst_is_cuda_memory(gst_buffer_peek_memory(buffer, 0)))
     return {};
   GstCudaContext* theirs = GST_CUDA_MEMORY_CAST(gst_buffer_peek_memory(buffer, 0))->context;
-  if (theirs == gst_context(running.context))
+  if (theirs == gst_context(running.frames->context()))
     return {};
   auto context = wrap_context(theirs);
   if (!context)
     return std::move(context.error());
-  TRY(use_context(running, *context));
-  TRY(make_converter(running));
+  auto frames = FrameConverter::create(*context);
+  if (!frames)
+    return std::move(frames.error());
+  TRY((*frames)->set_pictures(running.from, running.to));
+  running.frames = std::move(*frames);
   GST_INFO_OBJECT(base, "following the frames to the context %p on device %d", theirs,
-                  running.context->device);
+                  (*context)->device);
   state_of(base).context.replace(theirs);
   // A pool of that context for what comes out.
   gst_base_transform_reconfigure_src(base);
@@ -789,49 +400,35 @@ Result<void> follow_context(GstBaseTransform* base, Running& running, GstBuffer*
 
 void before_transform(GstBaseTransform* base, GstBuffer* buffer) {
   ConvertState& state = state_of(base);
-  if (!state.running || !state.running->have_caps)
+  if (!state.running || gst_base_transform_is_passthrough(base) || !state.running->frames->ready())
     return;
-  if (auto followed = follow_context(base, *state.running, buffer); !followed) {
-    state.running->have_caps = false;
+  // Where that fails the frame is of two contexts, which transform() refuses.
+  if (auto followed = follow_context(base, *state.running, buffer); !followed)
     post_error(base, "follow the frames to their CUDA context", followed.error());
-  }
 }
 
-GstFlowReturn transform(GstBaseTransform* base, GstBuffer* in_buffer, GstBuffer* out_buffer) {
+GstFlowReturn transform(GstBaseTransform* base, GstBuffer* in, GstBuffer* out) {
   ConvertState& state = state_of(base);
-  if (!state.running || !state.running->have_caps)
+  if (!state.running || !state.running->frames->ready())
     return GST_FLOW_NOT_NEGOTIATED;
-  Running& running = *state.running;
-  auto in = Mapped::open(in_buffer, running.from, false);
-  if (!in)
-    return fail(base, std::move(in.error()).with("input"));
-  auto out = Mapped::open(out_buffer, running.to, true);
-  if (!out)
-    return fail(base, std::move(out.error()).with("output"));
-  // Its planes were checked for the size that it says it has.
-  if ((*out)->width() < running.to.picture.width || (*out)->height() < running.to.picture.height)
-    return fail(base, {Fault::Unsupported, 0,
-                       "the output buffer holds " + std::to_string((*out)->width()) + "x" +
-                           std::to_string((*out)->height()) + ", less than the caps say"});
-  if ((*out)->memory() &&
-      GST_CUDA_MEMORY_CAST((*out)->memory())->context != gst_context(running.context))
-    return fail(base, {Fault::Unsupported, 0, "the output buffer is of another CUDA context"});
-  auto crop = crop_of(in_buffer, running.from, **in);
-  if (!crop)
-    return fail(base, crop.error());
-  if (auto done = process(running, state.counters, **in, *crop, **out); !done)
-    return fail(base, done.error());
+  if (auto done = state.running->frames->convert(in, out, state.counters); !done) {
+    post_error(base, "convert a frame", done.error());
+    return GST_FLOW_ERROR;
+  }
   return GST_FLOW_OK;
 }
 
 // What is true of the picture stays true of the converted one; how it lies in memory, its colours
 // and its crop do not.
-gboolean transform_meta(GstBaseTransform* base, GstBuffer* out, GstMeta* meta, GstBuffer* in) {
+gboolean transform_meta(GstBaseTransform*, GstBuffer* out, GstMeta* meta, GstBuffer* in) {
   const GstMetaInfo* info = meta->info;
   if (info->api == GST_VIDEO_META_API_TYPE || info->api == GST_VIDEO_CROP_META_API_TYPE)
     return FALSE;
-  if (gst_meta_api_type_has_tag(info->api, g_quark_from_static_string("colorspace")) ||
-      gst_meta_api_type_has_tag(info->api, g_quark_from_static_string("memory")))
+  static const GQuark colorspace = g_quark_from_static_string("colorspace");
+  static const GQuark memory = g_quark_from_static_string("memory");
+  static const GQuark size = g_quark_from_static_string("size");
+  if (gst_meta_api_type_has_tag(info->api, colorspace) ||
+      gst_meta_api_type_has_tag(info->api, memory))
     return FALSE;
   const GstVideoCropMeta* crop = gst_buffer_get_video_crop_meta(in);
   if (crop && (crop->x || crop->y)) {
@@ -852,10 +449,9 @@ gboolean transform_meta(GstBaseTransform* base, GstBuffer* out, GstMeta* meta, G
             moved, gst_structure_copy(static_cast<const GstStructure*>(p->data)));
       return FALSE;
     }
-    if (gst_meta_api_type_has_tag(info->api, g_quark_from_static_string("size")))
+    if (gst_meta_api_type_has_tag(info->api, size))
       return FALSE;
   }
-  (void)base;
   return TRUE;
 }
 

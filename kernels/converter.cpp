@@ -398,7 +398,7 @@ bool Converter::vectorised(const Frame& from, int x, int y, const Frame& to) con
   return vector_.function && takes(fill(vector_, from, from_.width, from_.height, x, y, to));
 }
 
-Result<void> Converter::convert(const Frame& from, int width, int height, int x, int y,
+Result<bool> Converter::convert(const Frame& from, int width, int height, int x, int y,
                                 const Frame& to, CUstream stream) const {
   if (x < 0 || y < 0 || x > width - to_.width || y > height - to_.height)
     return Error{Fault::Unsupported, 0,
@@ -426,10 +426,10 @@ Result<void> Converter::convert(const Frame& from, int width, int height, int x,
   TRY_CU(launch_kernel, kernel->function, blocks(to_.width, kernel->tile_width * kBlockWidth),
          blocks(to_.height, kernel->tile_height * kBlockHeight), 1, kBlockWidth, kBlockHeight, 1, 0,
          stream, arguments, nullptr);
-  return {};
+  return kernel == &vector_;
 }
 
-Result<void> Converter::convert(const Frame& from, const Frame& to, CUstream stream) const {
+Result<bool> Converter::convert(const Frame& from, const Frame& to, CUstream stream) const {
   return convert(from, from_.width, from_.height, 0, 0, to, stream);
 }
 

@@ -64,10 +64,11 @@ class Converter {
   // Enqueues the conversion of the rectangle at (x, y) of a source picture of `width` x `height`,
   // as large as the destination, which must lie inside it. The caller answers for the planes being
   // memory: `from` readable, `to` writable and not overlapping it, until the stream has passed.
-  Result<void> convert(const Frame& from, int width, int height, int x, int y, const Frame& to,
+  // Says whether a vector kernel does it: see vectorised().
+  Result<bool> convert(const Frame& from, int width, int height, int x, int y, const Frame& to,
                        CUstream stream) const;
   // The same of whole pictures.
-  Result<void> convert(const Frame& from, const Frame& to, CUstream stream) const;
+  Result<bool> convert(const Frame& from, const Frame& to, CUstream stream) const;
 
   // Whether convert() would take a kernel that moves words; the other takes any alignment.
   bool vectorised(const Frame& from, int x, int y, const Frame& to) const;
