@@ -14,6 +14,7 @@
 
 #include "gst/colorimetry.h"
 #include "gst/elements.h"
+#include "gst/frame_converter.h"
 #include "gst/layout.h"
 #include "gst/local_pool.h"
 #include "tests/oracle/oracle.h"
@@ -422,6 +423,20 @@ TEST(Refusals, InterlacedChromaIsNotMixed) {
                                    video(kCuda, "RGBA", 64, 48, interlaced)));
 }
 
+TEST(Refusals, ViewsAreNotMixed) {
+  Watchdog watchdog;
+  Convert mixed;
+  const std::string rows = ",multiview-mode=row-interleaved";
+  EXPECT_FALSE(
+      mixed.negotiate(video(kCuda, "NV12", 64, 48, rows), video(kCuda, "RGBA", 64, 48, rows)));
+  EXPECT_NE(mixed.message(GST_MESSAGE_ERROR).find("interleaved views"), std::string::npos);
+  Convert separate;
+  const std::string each = ",multiview-mode=separated,views=2";
+  EXPECT_FALSE(
+      separate.negotiate(video(kCuda, "NV12", 64, 48, each), video(kCuda, "RGBA", 64, 48, each)));
+  EXPECT_NE(separate.message(GST_MESSAGE_ERROR).find("separate frames"), std::string::npos);
+}
+
 TEST(Refusals, NothingThatFitsIsSaidOnTheBus) {
   Watchdog watchdog;
   Convert c;
@@ -563,6 +578,137 @@ TEST(BadFrames, CudaCapsOverSystemMemory) {
   const VideoPicture p = picture_of(caps_of(video(kSystem, "NV12", 64, 48)));
   EXPECT_EQ(c.push(system_noise(p, 1)), GST_FLOW_ERROR);
   EXPECT_NE(c.message(GST_MESSAGE_ERROR).find("not one CUDA memory"), std::string::npos);
+}
+
+// --- The frame path without the element
+
+class Frames : public testing::Test {
+ protected:
+  Frames() : context_(gst_cuda_context_new(0)) {
+    auto made = FrameConverter::create(*wrap_context(context_));
+    EXPECT_TRUE(made) << (made ? "" : made.error().message);
+    frames_ = std::move(*made);
+  }
+  ~Frames() override {
+    frames_.reset();
+    gst_object_unref(context_);
+  }
+  void set(const std::string& from, const std::string& to) {
+    from_ = picture_of(caps_of(from));
+    to_ = picture_of(caps_of(to));
+    auto done = frames_->set_pictures(from_, to_);
+    ASSERT_TRUE(done) << done.error().message;
+  }
+  // The same bytes, upside down: the last row first, strides negative.
+  static GstBuffer* bottom_up(GstBuffer* buffer, const VideoPicture& p) {
+    gsize offset[GST_VIDEO_MAX_PLANES] = {};
+    gint stride[GST_VIDEO_MAX_PLANES] = {};
+    for (int k = 0; k < p.picture.format->planes; ++k) {
+      const int rows = p.picture.format->rows(k, p.picture.height);
+      stride[k] = -p.info.stride[k];
+      offset[k] = p.info.offset[k] + static_cast<gsize>((rows - 1) * p.info.stride[k]);
+    }
+    // A pool's buffers have one that stays.
+    if (GstVideoMeta* meta = gst_buffer_get_video_meta(buffer)) {
+      std::copy_n(offset, GST_VIDEO_MAX_PLANES, meta->offset);
+      std::copy_n(stride, GST_VIDEO_MAX_PLANES, meta->stride);
+      return buffer;
+    }
+    gst_buffer_add_video_meta_full(
+        buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&p.info),
+        static_cast<guint>(p.picture.width), static_cast<guint>(p.picture.height),
+        static_cast<guint>(p.picture.format->planes), offset, stride);
+    return buffer;
+  }
+
+  Watchdog watchdog_;
+  GstCudaContext* context_;
+  std::unique_ptr<FrameConverter> frames_;
+  VideoPicture from_, to_;
+  ConvertCounters counters_;
+};
+
+TEST_F(Frames, StridesThatGoBackAreExactWhateverTheMemory) {
+  for (const char* from_memory : {kSystem, kCuda}) {
+    for (const char* to_memory : {kSystem, kCuda}) {
+      for (const char* to : {"RGBA", "NV12"}) {
+        set(video(from_memory, "NV12", 48, 20), video(to_memory, to, 48, 20));
+        const auto buffer = [&](const VideoPicture& p, const char* memory, const char* format) {
+          if (!p.cuda)
+            return bottom_up(system_noise(p, 3), p);
+          // One that a pool laid out forward, turned round.
+          GstBufferPool* pool = pool_of(context_, caps_of(video(memory, format, 48, 20)));
+          GstBuffer* made = cuda_noise(pool, 3);
+          VideoPicture placed = p;
+          place(placed.info);
+          bottom_up(made, placed);
+          gst_buffer_pool_set_active(pool, FALSE);
+          gst_object_unref(pool);
+          return made;
+        };
+        GstBuffer* in = buffer(from_, from_memory, "NV12");
+        GstBuffer* out = buffer(to_, to_memory, to);
+        auto done = frames_->convert(in, out, counters_);
+        EXPECT_TRUE(done) << from_memory << " to " << to_memory << ", " << to << ": "
+                          << (done ? "" : done.error().message);
+        expect_exact(in, from_, out, to_);
+        gst_buffer_unref(in);
+        gst_buffer_unref(out);
+      }
+    }
+  }
+}
+
+TEST_F(Frames, AnOutputSmallerThanTheCapsIsAnErrorAndNotAWrite) {
+  set(video(kSystem, "NV12", 64, 48), video(kSystem, "RGBA", 64, 48));
+  const VideoPicture small = picture_of(caps_of(video(kSystem, "RGBA", 32, 24)));
+  GstBuffer* in = system_noise(from_, 1);
+  GstBuffer* out = system_noise(small, 1);
+  gst_buffer_add_video_meta_full(out, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_RGBA, 32, 24, 1,
+                                 const_cast<gsize*>(small.info.offset),
+                                 const_cast<gint*>(small.info.stride));
+  auto done = frames_->convert(in, out, counters_);
+  ASSERT_FALSE(done);
+  EXPECT_NE(done.error().message.find("less than the caps say"), std::string::npos);
+  gst_buffer_unref(in);
+  gst_buffer_unref(out);
+}
+
+TEST_F(Frames, CropsOfInterlacedFramesKeepTheFields) {
+  const std::string interlaced = ",interlace-mode=interleaved";
+  set(video(kSystem, "NV12", 32, 16, interlaced), video(kSystem, "I420", 32, 16, interlaced));
+  const VideoPicture whole = picture_of(caps_of(video(kSystem, "NV12", 32, 24)));
+  for (const guint y : {0u, 1u, 2u, 4u, 6u, 8u}) {
+    GstBuffer* in = system_noise(whole, y);
+    gst_buffer_add_video_meta_full(in, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_NV12, 32, 24, 2,
+                                   const_cast<gsize*>(whole.info.offset),
+                                   const_cast<gint*>(whole.info.stride));
+    with_crop(in, 0, y, 32, 16);
+    GstBuffer* out = system_noise(to_, 1);
+    EXPECT_EQ(bool(frames_->convert(in, out, counters_)), y % 4 == 0) << y;
+    gst_buffer_unref(in);
+    gst_buffer_unref(out);
+  }
+}
+
+TEST_F(Frames, ManyOfSystemMemoryInARowAreEachTheirOwn) {
+  set(video(kSystem, "NV12", 64, 48), video(kCuda, "RGBA", 64, 48));
+  GstBufferPool* pool = pool_of(context_, caps_of(video(kCuda, "RGBA", 64, 48)));
+  std::vector<GstBuffer*> ins, outs;
+  for (unsigned n = 0; n < 12; ++n) {
+    ins.push_back(system_noise(from_, n));
+    GstBuffer* out = nullptr;
+    ASSERT_EQ(gst_buffer_pool_acquire_buffer(pool, &out, nullptr), GST_FLOW_OK);
+    outs.push_back(out);
+    ASSERT_TRUE(frames_->convert(ins.back(), out, counters_));
+  }
+  for (size_t n = 0; n < ins.size(); ++n) {
+    expect_exact(ins[n], from_, outs[n], to_);
+    gst_buffer_unref(ins[n]);
+    gst_buffer_unref(outs[n]);
+  }
+  gst_buffer_pool_set_active(pool, FALSE);
+  gst_object_unref(pool);
 }
 
 TEST(Context, FollowsTheFramesToTheirs) {
