@@ -113,9 +113,19 @@ kernels::Siting siting_of(GstVideoChromaSite site) {
   return s;
 }
 
-const Format* format_of(const char* name, bool target) {
-  const Format* format = name ? kernels::find_format(name) : nullptr;
-  return format && (!target || format->target) ? format : nullptr;
+// Calls back with each string of a field: its value, or the members of its list.
+template <typename F>
+void each_string(const GstStructure* structure, const char* field, F f) {
+  const GValue* value = gst_structure_get_value(structure, field);
+  if (!value)
+    return;
+  if (G_VALUE_HOLDS_STRING(value))
+    f(g_value_get_string(value));
+  for (guint i = 0; GST_VALUE_HOLDS_LIST(value) && i < gst_value_list_get_size(value); ++i) {
+    const GValue* member = gst_value_list_get_value(value, i);
+    if (G_VALUE_HOLDS_STRING(member))
+      f(g_value_get_string(member));
+  }
 }
 
 bool in_cuda(const GstCapsFeatures* features) {
@@ -148,23 +158,14 @@ int loss(const Format& from, const Format& to) {
   return score;
 }
 
-// Of a structure's formats the best for `input`; null if it has none of ours.
+// Of a structure's formats the best for `input`; null if it has none that can be made of it.
 const Format* best_format(const GstStructure* structure, const Format& input) {
-  const GValue* value = gst_structure_get_value(structure, "format");
   const Format* best = nullptr;
-  const auto consider = [&](const GValue* v) {
-    const Format* f = G_VALUE_HOLDS_STRING(v) ? format_of(g_value_get_string(v), true) : nullptr;
-    if (f && (!best || loss(input, *f) < loss(input, *best)))
+  each_string(structure, "format", [&](const char* name) {
+    const Format* f = kernels::find_format(name);
+    if (f && (f->target || f == &input) && (!best || loss(input, *f) < loss(input, *best)))
       best = f;
-  };
-  if (!value)
-    return nullptr;
-  if (!GST_VALUE_HOLDS_LIST(value)) {
-    consider(value);
-    return best;
-  }
-  for (guint i = 0; i < gst_value_list_get_size(value); ++i)
-    consider(gst_value_list_get_value(value, i));
+  });
   return best;
 }
 
@@ -268,14 +269,14 @@ Result<VideoPicture> picture_from_caps(const GstCaps* caps) {
   return p;
 }
 
-GstCaps* convertible_caps(bool targets) {
+GstCaps* convertible_caps() {
   GstCaps* caps = gst_caps_new_empty();
   for (const bool cuda : {true, false}) {
     GstStructure* s = gst_structure_new("video/x-raw", "width", GST_TYPE_INT_RANGE, 1, G_MAXINT,
                                         "height", GST_TYPE_INT_RANGE, 1, G_MAXINT, "framerate",
                                         GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, nullptr);
     GValue list = G_VALUE_INIT;
-    append_formats(&list, targets);
+    append_formats(&list, false);
     gst_structure_take_value(s, "format", &list);
     gst_caps_append_structure_full(
         caps, s,
@@ -289,6 +290,14 @@ GstCaps* transformed_caps(const GstCaps* caps, bool to_source_pad) {
   GstCaps* result = gst_caps_copy(caps);
   for (const bool cuda : {true, false}) {
     for (guint i = 0; i < gst_caps_get_size(caps); ++i) {
+      // What cannot be written comes from the same only.
+      bool reachable = to_source_pad;
+      each_string(gst_caps_get_structure(caps, i), "format", [&](const char* name) {
+        const Format* f = kernels::find_format(name);
+        reachable |= f && f->target;
+      });
+      if (!reachable)
+        continue;
       GstStructure* s = gst_structure_copy(gst_caps_get_structure(caps, i));
       gst_structure_remove_fields(s, "colorimetry", "chroma-site", nullptr);
       GValue list = G_VALUE_INIT;
@@ -308,20 +317,42 @@ GstCaps* transformed_caps(const GstCaps* caps, bool to_source_pad) {
   return result;
 }
 
-GstCaps* choose_output(const GstCaps* input, GstCaps* options) {
-  // Exactly the same, if it may be.
-  GstCaps* same =
-      gst_caps_intersect_full(const_cast<GstCaps*>(input), options, GST_CAPS_INTERSECT_FIRST);
-  if (!gst_caps_is_empty(same)) {
-    gst_caps_unref(options);
-    return gst_caps_fixate(same);
+namespace {
+
+// The colorimetry and siting of a chosen format, as far as downstream leaves them open.
+void choose_colours(const VideoPicture& input, const GstStructure* in, const Format& to,
+                    GstStructure* s) {
+  const GstVideoColorimetry natural = natural_colorimetry(input, to);
+  // What the input leaves to the default and the output's default says as well needs no words.
+  const GstVideoColorimetry implied = default_colorimetry(to, input.picture.height);
+  if (input.stated || gst_structure_has_field(s, "colorimetry") ||
+      !gst_video_colorimetry_is_equal(&natural, &implied)) {
+    // Where downstream does not take that: the first that does not change what the colours mean.
+    std::string wanted = text_of(natural), kept;
+    VideoPicture output = input;
+    output.picture.format = &to;
+    each_string(s, "colorimetry", [&](const char* text) {
+      if (kept != wanted && gst_video_colorimetry_from_string(&output.colorimetry, text) &&
+          (text == wanted || (kept.empty() && meaning_changes(input, output).empty())))
+        kept = text;
+    });
+    prefer(s, "colorimetry", kept.empty() ? wanted : kept);
   }
-  gst_caps_unref(same);
+  if (to.subsampled() &&
+      (gst_structure_has_field(s, "chroma-site") || gst_structure_has_field(in, "chroma-site") ||
+       !input.picture.format->subsampled()))
+    prefer(s, "chroma-site", natural_site(input, to, natural));
+}
+
+}  // namespace
+
+GstCaps* choose_output(const GstCaps* input, GstCaps* options) {
   auto picture = picture_from_caps(input);
   if (!picture)
     return gst_caps_fixate(options);
   const Format& from = *picture->picture.format;
-  // The best format; among equals GPU memory, then the peer's order.
+  // The best format; among equals the input's own memory if nothing else changes, else GPU memory,
+  // else the peer's order.
   guint best_index = 0;
   const Format* best = nullptr;
   int best_score = 0;
@@ -329,8 +360,9 @@ GstCaps* choose_output(const GstCaps* input, GstCaps* options) {
     const Format* f = best_format(gst_caps_get_structure(options, i), from);
     if (!f)
       continue;
-    const int score =
-        2 * loss(from, *f) + (in_cuda(gst_caps_get_features(options, i)) ? 0 : 1000000);
+    const bool cuda = in_cuda(gst_caps_get_features(options, i));
+    const int memory = f == &from && cuda == picture->cuda ? 0 : cuda ? 1 : 2;
+    const int score = 4 * loss(from, *f) + memory;
     if (!best || score < best_score) {
       best = f;
       best_index = i;
@@ -343,23 +375,16 @@ GstCaps* choose_output(const GstCaps* input, GstCaps* options) {
   gst_caps_unref(options);
   GstStructure* s = gst_caps_get_structure(chosen, 0);
   gst_structure_set(s, "format", G_TYPE_STRING, best->name, nullptr);
-  const GstStructure* in = gst_caps_get_structure(input, 0);
-  const bool stated = picture->stated;
-  const GstVideoColorimetry natural = natural_colorimetry(*picture, *best);
-  // What the input leaves to the default and the output's default says as well needs no words.
-  const GstVideoColorimetry implied = default_colorimetry(*best, picture->picture.height);
-  if (stated || gst_structure_has_field(s, "colorimetry") ||
-      !gst_video_colorimetry_is_equal(&natural, &implied))
-    prefer(s, "colorimetry", text_of(natural));
-  if (best->subsampled()) {
-    const bool wanted = gst_structure_has_field(s, "chroma-site") ||
-                        gst_structure_has_field(in, "chroma-site") || !from.subsampled();
-    if (wanted)
-      prefer(s, "chroma-site", natural_site(*picture, *best, natural));
-  } else if (!gst_structure_has_field(s, "chroma-site")) {
-    gst_structure_remove_field(s, "chroma-site");
-  }
+  choose_colours(*picture, gst_caps_get_structure(input, 0), *best, s);
+  if (gst_structure_has_field(s, "pixel-aspect-ratio"))
+    gst_structure_fixate_field_nearest_fraction(s, "pixel-aspect-ratio", 1, 1);
   return gst_caps_fixate(chosen);
+}
+
+bool same_picture(const VideoPicture& a, const VideoPicture& b) {
+  const kernels::Picture &x = a.picture, &y = b.picture;
+  return x.format == y.format && x.width == y.width && x.height == y.height &&
+         x.colour == y.colour && (!x.format->subsampled() || x.siting == y.siting);
 }
 
 std::string meaning_changes(const VideoPicture& from, const VideoPicture& to) {

@@ -28,8 +28,9 @@ struct VideoPicture {
 // The error is for a person: which field, which value.
 Result<VideoPicture> picture_from_caps(const GstCaps* caps);
 
-// Caps of the formats that the kernels read or write and this GStreamer knows, GPU memory first.
-GstCaps* convertible_caps(bool targets);
+// Caps of the formats that the kernels read and this GStreamer knows, GPU memory first. Those that
+// cannot be written can still pass through.
+GstCaps* convertible_caps();
 
 // What `caps` can become (or can come from): any format, colour and siting, in either memory.
 GstCaps* transformed_caps(const GstCaps* caps, bool to_source_pad);
@@ -37,6 +38,9 @@ GstCaps* transformed_caps(const GstCaps* caps, bool to_source_pad);
 // Chooses from `options` what loses least of `input`: first the same format in the same memory,
 // then by depth, alpha, subsampling, colour family. Takes `options`, returns fixed caps.
 GstCaps* choose_output(const GstCaps* input, GstCaps* options);
+
+// Whether the frames are the same bytes, but perhaps in other memory.
+bool same_picture(const VideoPicture& a, const VideoPicture& b);
 
 // Empty if a conversion by matrix and range alone keeps what the colours mean: primaries and
 // transfer are the same, unknown, or were never stated; otherwise names the fields and values.

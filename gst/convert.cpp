@@ -242,6 +242,11 @@ gboolean set_caps(GstBaseTransform* base, GstCaps* in, GstCaps* out) {
     GST_ELEMENT_WARNING(base, STREAM, FORMAT, ("%s.", assumed.c_str()), (nullptr));
     running.said_assumed = true;
   }
+  // What the caps left open is said now, but the frames stay as they are.
+  if (same_picture(*from, *to) && from->cuda == to->cuda) {
+    gst_base_transform_set_passthrough(base, TRUE);
+    return TRUE;
+  }
   running.from = std::move(*from);
   running.to = std::move(*to);
   if (auto set = running.frames->set_pictures(running.from, running.to); !set) {
@@ -523,14 +528,12 @@ void color_convert_class_init(CudaColorConvertClass* klass) {
   gst_element_class_set_static_metadata(
       element_class, "CUDA colour converter", "Filter/Converter/Video/Colorspace/Hardware",
       "Converts formats and colours of video on the GPU, exactly", "The cudaipc authors");
-  for (const bool targets : {false, true}) {
-    GstCaps* caps = convertible_caps(targets);
+  GstCaps* caps = convertible_caps();
+  for (const GstPadDirection direction : {GST_PAD_SINK, GST_PAD_SRC})
     gst_element_class_add_pad_template(
-        element_class,
-        gst_pad_template_new(targets ? "src" : "sink", targets ? GST_PAD_SRC : GST_PAD_SINK,
-                             GST_PAD_ALWAYS, caps));
-    gst_caps_unref(caps);
-  }
+        element_class, gst_pad_template_new(direction == GST_PAD_SINK ? "sink" : "src", direction,
+                                            GST_PAD_ALWAYS, caps));
+  gst_caps_unref(caps);
   auto* base_class = GST_BASE_TRANSFORM_CLASS(klass);
   base_class->passthrough_on_same_caps = FALSE;  // set_caps() says when
   base_class->start = start;

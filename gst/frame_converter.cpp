@@ -217,10 +217,8 @@ Result<void> FrameConverter::set_pictures(const VideoPicture& from, const VideoP
   device_to_ = to.info;
   place(device_from_);
   place(device_to_);
-  const kernels::Picture &a = from.picture, &b = to.picture;
-  same_ = a.format == b.format && a.colour == b.colour &&
-          (!a.format->subsampled() || a.siting == b.siting);
-  auto converter = kernels::Converter::create(module_, a, b);
+  same_ = same_picture(from, to);
+  auto converter = kernels::Converter::create(module_, from.picture, to.picture);
   if (!converter)
     return std::move(converter.error());
   converter_.emplace(std::move(*converter));

@@ -367,10 +367,38 @@ INSTANTIATE_TEST_SUITE_P(
         // The same subsampling keeps the siting.
         ChoiceCase{video(kCuda, "NV12", 1920, 1080, ",colorimetry=bt709,chroma-site=jpeg"),
                    std::string(kCuda) + ",format=I420", "I420", "bt709", "jpeg"},
+        // Colour before memory.
+        ChoiceCase{video(kCuda, "NV12", 64, 48),
+                   std::string(kCuda) + ",format=GRAY8; video/x-raw,format=I420", "I420", "", ""},
+        // What the input's caps leave open is what it is, not the first of a list.
+        ChoiceCase{video(kCuda, "NV12", 64, 48),
+                   std::string(kCuda) + ",format=NV12,colorimetry={bt709,bt601},"
+                                        "chroma-site={mpeg2,jpeg}",
+                   "NV12", "bt601", "jpeg"},
+        // Where the natural one is not to be had, one that means the same.
+        ChoiceCase{video(kCuda, "NV12", 64, 48, ",colorimetry=bt709"),
+                   std::string(kCuda) + ",format=I420,colorimetry={bt2020,2:4:5:1}", "I420",
+                   "2:4:5:1", ""},
+        // What cannot be written passes.
+        ChoiceCase{video(kCuda, "Y42B", 64, 48), kCuda, "Y42B", "", ""},
         // GPU memory where both are taken.
         ChoiceCase{video(kSystem, "NV12", 64, 48),
                    "video/x-raw,format=RGBA; " + std::string(kCuda) + ",format=RGBA", "RGBA",
                    "1:1:16:4", ""}));
+
+TEST(Choices, AnOpenAspectRatioIsSquare) {
+  Watchdog watchdog;
+  for (const char* format : {"NV12", "RGBA"}) {
+    Convert c;
+    ASSERT_TRUE(c.negotiate(video(kCuda, "NV12", 64, 48),
+                            std::string(kCuda) + ",format=" + format +
+                                ",pixel-aspect-ratio=[1/2147483647,2147483647/1]"));
+    gint n = 0, d = 0;
+    gst_structure_get_fraction(gst_caps_get_structure(c.output().get(), 0), "pixel-aspect-ratio",
+                               &n, &d);
+    EXPECT_EQ(n, d);
+  }
+}
 
 TEST(Refusals, AnotherMeaningIsRefusedInWords) {
   Watchdog watchdog;
