@@ -3,7 +3,7 @@
 // Plain device memory as buffers; the waiting, limits and reuse are GstBufferPool's.
 #include "gst/local_pool.h"
 
-#include "gst/layout.h"
+#include "gst/frame_pool.h"
 #include "gst/memory.h"
 
 namespace cudaipc {
@@ -43,33 +43,14 @@ class DeviceMemory : public MemoryOwner {
   const CUdeviceptr pointer_;
 };
 
-const gchar** get_options(GstBufferPool*) {
-  static const gchar* options[] = {GST_BUFFER_POOL_OPTION_VIDEO_META, nullptr};
-  return options;
-}
-
 gboolean set_config(GstBufferPool* pool, GstStructure* config) {
   PoolState& state = state_of(pool);
-  GstCaps* caps = nullptr;
-  guint min = 0, max = 0;
-  GstVideoInfo info;
-  if (!gst_buffer_pool_config_get_params(config, &caps, nullptr, &min, &max) || !caps ||
-      !gst_video_info_from_caps(&info, caps)) {
-    GST_WARNING_OBJECT(pool, "no video caps in the pool's configuration");
-    return FALSE;
-  }
-  place(info);
-  state.placed = info;
-  gst_buffer_pool_config_set_params(config, caps, static_cast<guint>(GST_VIDEO_INFO_SIZE(&info)),
-                                    min, max);
-  // Not the parent's: it would allocate a frame just to see its size.
-  auto* base = static_cast<GstBufferPoolClass*>(g_type_class_peek(GST_TYPE_BUFFER_POOL));
-  return base->set_config(pool, config);
+  return configure_frame_pool(pool, config, 0, &state.placed);
 }
 
 GstFlowReturn alloc_buffer(GstBufferPool* pool, GstBuffer** out, GstBufferPoolAcquireParams*) {
   PoolState& state = state_of(pool);
-  GstVideoInfo info = state.placed;
+  const GstVideoInfo& info = state.placed;
   CUdeviceptr pointer = 0;
   {
     ScopedContext scoped(*state.context);
@@ -82,14 +63,9 @@ GstFlowReturn alloc_buffer(GstBufferPool* pool, GstBuffer** out, GstBufferPoolAc
       return GST_FLOW_ERROR;
     }
   }
-  GstBuffer* buffer = gst_buffer_new();
-  gst_buffer_append_memory(buffer,
-                           wrap_memory(state.context, info, pointer, false,
-                                       std::make_unique<DeviceMemory>(state.context, pointer)));
-  gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&info),
-                                 GST_VIDEO_INFO_WIDTH(&info), GST_VIDEO_INFO_HEIGHT(&info),
-                                 GST_VIDEO_INFO_N_PLANES(&info), info.offset, info.stride);
-  *out = buffer;
+  *out = frame_buffer(wrap_memory(state.context, info, pointer, false,
+                                  std::make_unique<DeviceMemory>(state.context, pointer)),
+                      info);
   return GST_FLOW_OK;
 }
 
@@ -102,7 +78,7 @@ void local_pool_class_init(CudaIpcLocalPoolClass* klass) {
   G_OBJECT_CLASS(klass)->finalize = finalize;
   auto* pool_class = GST_BUFFER_POOL_CLASS(klass);
   auto* base = static_cast<GstBufferPoolClass*>(g_type_class_peek(GST_TYPE_BUFFER_POOL));
-  pool_class->get_options = get_options;
+  pool_class->get_options = frame_pool_options;
   pool_class->set_config = set_config;
   pool_class->alloc_buffer = alloc_buffer;
   // What the parent does beyond the plain pool is for its own allocator.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 
+#include "gst/frame_pool.h"
 #include "gst/layout.h"
 #include "gst/memory.h"
 
@@ -59,31 +60,9 @@ PoolState& state_of(GstBufferPool* pool) {
   return *reinterpret_cast<CudaIpcVideoPool*>(pool)->state;
 }
 
-const gchar** get_options(GstBufferPool*) {
-  static const gchar* options[] = {GST_BUFFER_POOL_OPTION_VIDEO_META, nullptr};
-  return options;
-}
-
 gboolean set_config(GstBufferPool* pool, GstStructure* config) {
   PoolState& state = state_of(pool);
-  GstCaps* caps = nullptr;
-  guint min = 0, max = 0;
-  GstVideoInfo info;
-  if (!gst_buffer_pool_config_get_params(config, &caps, nullptr, &min, &max) || !caps ||
-      !gst_video_info_from_caps(&info, caps)) {
-    GST_WARNING_OBJECT(pool, "no video caps in the pool's configuration");
-    return FALSE;
-  }
-  place(info);
-  state.placed = info;
-  // More than the budget cannot be had, and upstream should know.
-  const guint budget = state.exporter->config().max_slots;
-  max = max == 0 ? budget : MIN(max, budget);
-  gst_buffer_pool_config_set_params(config, caps, static_cast<guint>(GST_VIDEO_INFO_SIZE(&info)),
-                                    MIN(min, max), max);
-  // Not the parent's: it would allocate a frame just to see its size.
-  auto* base = static_cast<GstBufferPoolClass*>(g_type_class_peek(GST_TYPE_BUFFER_POOL));
-  return base->set_config(pool, config);
+  return configure_frame_pool(pool, config, state.exporter->config().max_slots, &state.placed);
 }
 
 // Slots are made when they are needed, not in advance: what a stream really uses is often far
@@ -113,17 +92,13 @@ gboolean stop(GstBufferPool* pool) {
 }
 
 GstBuffer* new_buffer(PoolState& state, std::shared_ptr<Generation> generation, SlotPtr slot) {
-  GstVideoInfo info = state.placed;
+  const GstVideoInfo& info = state.placed;
   const CUdeviceptr pointer = slot->memory.pointer();
   auto owner =
       std::make_unique<SlotOwner>(std::move(generation), std::move(slot), state.exporter.get());
-  GstBuffer* buffer = gst_buffer_new();
-  gst_buffer_append_memory(buffer, wrap_memory(state.exporter->config().context, info, pointer,
-                                               false, std::move(owner)));
-  GstVideoMeta* meta = gst_buffer_add_video_meta_full(
-      buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&info), GST_VIDEO_INFO_WIDTH(&info),
-      GST_VIDEO_INFO_HEIGHT(&info), GST_VIDEO_INFO_N_PLANES(&info), info.offset, info.stride);
-  auto& flags = meta->meta.flags;
+  GstBuffer* buffer = frame_buffer(
+      wrap_memory(state.exporter->config().context, info, pointer, false, std::move(owner)), info);
+  auto& flags = gst_buffer_get_video_meta(buffer)->meta.flags;
   flags = static_cast<GstMetaFlags>(flags | GST_META_FLAG_POOLED);
   return buffer;
 }
@@ -208,7 +183,7 @@ void finalize(GObject* object) {
 void cudaipc_pool_class_init(CudaIpcVideoPoolClass* klass) {
   G_OBJECT_CLASS(klass)->finalize = finalize;
   auto* pool_class = GST_BUFFER_POOL_CLASS(klass);
-  pool_class->get_options = get_options;
+  pool_class->get_options = frame_pool_options;
   pool_class->set_config = set_config;
   pool_class->start = start;
   pool_class->stop = stop;
