@@ -5,24 +5,7 @@
 # beside GStreamer's cudaconvert, and the kernel benchmark. A short table last (docs/measurements.md).
 #
 #   tests/gpu/colour.sh [LAUNCHER…]     as tests/gpu/run.sh; BENCH=FOLDER: a built tests/bench
-set -u
-cd "$(dirname "$0")/../.." || exit 2
-build=$(readlink -f "${CUDAIPC_BUILD:-build}")
-launch=("$@")
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export GST_PLUGIN_PATH=$build/gst:$build/tests/elements${GST_PLUGIN_PATH:+:$GST_PLUGIN_PATH}
-export GST_REGISTRY=$tmp/registry.bin
-passed=0
-failed=0
-table=()
-
-result() { # NAME STATUS DETAIL
-  if [ "$2" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-  table+=("$(printf '%-44s %-6s %s' "$1" "$([ "$2" -eq 0 ] && echo pass || echo FAIL)" "$3")")
-  # A run that is cut short has said how far it came.
-  echo "$SECONDS s: ${table[-1]}" >&2
-}
+. "$(dirname "$0")/support.sh" "$@"
 
 test=("${launch[@]}" "$build/tests/colour/test_colour")
 CUDAIPC_EXHAUSTIVE=1 "${test[@]}" --gtest_brief=1 >"$tmp/test" 2>&1
@@ -73,8 +56,5 @@ if [ -x "${BENCH:-}/colour" ]; then
   "$BENCH/colour" ${BENCH_ARGS:-} >"$tmp/bench" 2>&1
   result "benchmark" $? "below"
 fi
-nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null
 [ ! -e "$tmp/bench" ] || cat "$tmp/bench"
-printf '%s\n' "${table[@]}"
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+verdict

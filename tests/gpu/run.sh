@@ -7,24 +7,9 @@
 #
 # LAUNCHER is put in front of every command (a GStreamer that is not installed, for instance).
 # CUDAIPC_BUILD names the build folder (default: build), FRAMES, DELAY_US and FLAT the load.
-set -u
-cd "$(dirname "$0")/../.." || exit 2
-build=$(readlink -f "${CUDAIPC_BUILD:-build}")
-launch=("$@")
+. "$(dirname "$0")/support.sh" "$@"
 frames=${FRAMES:-60}
 delay=${DELAY_US:-50000}
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-export GST_PLUGIN_PATH=$build/gst:$build/tests/elements${GST_PLUGIN_PATH:+:$GST_PLUGIN_PATH}
-export GST_REGISTRY=$tmp/registry.bin
-passed=0
-failed=0
-table=()
-
-result() { # NAME STATUS DETAIL
-  if [ "$2" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-  table+=("$(printf '%-44s %-6s %s' "$1" "$([ "$2" -eq 0 ] && echo pass || echo FAIL)" "$3")")
-}
 
 # A producer line and a consumer line over one address; both must end well.
 pair() { # SECONDS PRODUCER CONSUMER
@@ -89,7 +74,4 @@ status=$?
 cmp -s "$tmp/truth" "$tmp/got" || status=1
 result "system memory in and out, exact" $status "uploaded $(stat_of uploaded)"
 
-nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null
-printf '%s\n' "${table[@]}"
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+verdict
