@@ -23,8 +23,6 @@
 
 #include <gst/base/gstbasesink.h>
 
-#include <deque>
-
 #include "gst/base/clock.h"
 #include "gst/elements.h"
 #include "gst/layout.h"
@@ -32,7 +30,7 @@
 #include "gst/metas.h"
 #include "gst/pool.h"
 #include "gst/share/exporter.h"
-#include "gst/upload.h"
+#include "gst/slot_copier.h"
 
 GST_DEBUG_CATEGORY_STATIC(cudaipcsink_debug);
 #define GST_CAT_DEFAULT cudaipcsink_debug
@@ -64,27 +62,14 @@ struct Settings {
   SlowChoice slow_consumer = SlowChoice::Drop;
 };
 
-// A copy of upstream's CUDA memory into a slot that the GPU has not finished: keeps what it reads.
-struct Copying {
-  GstBuffer* buffer = nullptr;
-  Event done;
-};
-
 // What exists from start() to stop(). Belongs to the streaming thread once running.
 struct Running {
   std::shared_ptr<Exporter> exporter;
-  ContextPtr context;
-  std::optional<Stream> stream;     // for copies
+  std::unique_ptr<SlotCopier> copier;
   GstBufferPool* copies = nullptr;  // slots to copy into, for the current caps
-  GstVideoInfo info;                // of the current caps
-  GstVideoInfo placed;              // the same as slots are laid out
+  GstVideoInfo placed;              // frames of the current caps, as slots are laid out
   bool have_caps = false;
-  bool waited = false;             // for wait-for-consumers
-  std::deque<Copying> copying;     // oldest first
-  std::vector<Event> events;       // free
-  std::optional<Uploads> uploads;  // of system memory
-  std::optional<Event> before;     // in another context: what upstream enqueued so far
-  GstCudaContext* before_context = nullptr;
+  bool waited = false;  // for wait-for-consumers
   std::vector<std::byte> metas;
   uint64_t latency = GST_CLOCK_TIME_NONE;
 };
@@ -311,9 +296,9 @@ Result<std::unique_ptr<Running>> start_running(CudaIpcVideoSink* sink, const Set
   auto listener = Listener::bind(*address);
   if (!listener)
     return std::move(listener.error());
-  auto stream = Stream::create(*context);
-  if (!stream)
-    return std::move(stream.error());
+  auto copier = SlotCopier::create(*context);
+  if (!copier)
+    return std::move(copier.error());
 
   ExporterConfig config;
   config.context = *context;
@@ -334,9 +319,7 @@ Result<std::unique_ptr<Running>> start_running(CudaIpcVideoSink* sink, const Set
     return std::move(exporter.error());
   auto running = std::make_unique<Running>();
   running->exporter = std::move(*exporter);
-  running->context = *context;
-  running->stream.emplace(std::move(*stream));
-  running->uploads.emplace(*context);
+  running->copier = std::move(*copier);
   ipc_mode = *memory == MemoryKind::Vmm ? "vmm" : "legacy";
   GST_INFO_OBJECT(sink, "listening at %s, device %s, ipc-mode=%s", address->text().c_str(),
                   to_string(device->uuid).c_str(), ipc_mode.c_str());
@@ -387,11 +370,8 @@ gboolean stop(GstBaseSink* base) {
   GstStructure* summary = stats(state);
   GST_INFO_OBJECT(base, "%" GST_PTR_FORMAT, summary);
   gst_structure_free(summary);
-  // Waits for our own GPU work, so that what copies read may go.
+  // Waits for our own GPU work.
   running->exporter->stop();
-  for (Copying& copy : running->copying)
-    gst_clear_buffer(&copy.buffer);
-  gst_clear_object(&running->before_context);
   MutexLock lock(state.mutex);
   state.exporter.reset();
   return TRUE;
@@ -453,8 +433,9 @@ gboolean set_caps(GstBaseSink* base, GstCaps* caps) {
     post_error(base, "announce caps", told.error());
     return FALSE;
   }
-  running.info = running.placed = info;
+  running.placed = info;
   place(running.placed);
+  running.copier->set_info(info, running.placed);
   running.have_caps = true;
   drop_pool(&running.copies);
   return TRUE;
@@ -483,104 +464,6 @@ gboolean propose_allocation(GstBaseSink* base, GstQuery* query) {
 }
 
 // --- The stream
-
-// Lets go of what finished copies kept.
-void collect_copies(Running& running) {
-  while (!running.copying.empty() && running.copying.front().done.query() != CUDA_ERROR_NOT_READY) {
-    Copying& oldest = running.copying.front();
-    gst_clear_buffer(&oldest.buffer);
-    running.events.push_back(std::move(oldest.done));
-    running.copying.pop_front();
-  }
-}
-
-Result<Event> take_event(Running& running) {
-  if (running.events.empty())
-    return Event::create(running.context, Event::Use::Local);
-  Event event = std::move(running.events.back());
-  running.events.pop_back();
-  return event;
-}
-
-// Makes the copy stream wait, on the GPU, for what upstream has enqueued on this memory.
-Result<void> order_after_upstream(Running& running, GstMemory* memory) {
-  GstCudaContext* owner = GST_CUDA_MEMORY_CAST(memory)->context;
-  if (running.before_context != owner) {
-    auto theirs = wrap_context(owner);
-    if (!theirs)
-      return std::move(theirs.error());
-    if ((*theirs)->device != running.context->device)
-      return Error{Fault::Unsupported, 0,
-                   "the buffer is on CUDA device " + std::to_string((*theirs)->device) +
-                       ", the sink on " + std::to_string(running.context->device) +
-                       ": set cuda-device-id alike"};
-    auto event = Event::create(*theirs, Event::Use::Local);
-    if (!event)
-      return std::move(event.error());
-    running.before.emplace(std::move(*event));
-    gst_object_replace(reinterpret_cast<GstObject**>(&running.before_context),
-                       GST_OBJECT_CAST(owner));
-  }
-  if (const CUresult code = running.before->record(stream_of(memory)); code != CUDA_SUCCESS)
-    return cuda_error("event_record", code);
-  ScopedContext scoped(*running.context);
-  TRY_CU(stream_wait_event, running.stream->get(), running.before->get(), 0);
-  return {};
-}
-
-Planes planes_of(const GstVideoFrame& frame, CUmemorytype type) {
-  Planes planes;
-  planes.type = type;
-  for (guint i = 0; i < GST_VIDEO_FRAME_N_PLANES(&frame); ++i) {
-    planes.address[i] = reinterpret_cast<uintptr_t>(GST_VIDEO_FRAME_PLANE_DATA(&frame, i));
-    planes.stride[i] = static_cast<size_t>(GST_VIDEO_FRAME_PLANE_STRIDE(&frame, i));
-  }
-  return planes;
-}
-
-bool in_cuda_memory(GstBuffer* buffer) {
-  return gst_buffer_n_memory(buffer) == 1 && gst_is_cuda_memory(gst_buffer_peek_memory(buffer, 0));
-}
-
-// Copies the buffer into `slot` on the copy stream, without waiting for the GPU.
-Result<void> copy_into(Running& running, Counters& counters, GstBuffer* buffer, const Slot& slot) {
-  const bool cuda = in_cuda_memory(buffer);
-  GstVideoFrame frame;
-  const auto flags = static_cast<GstMapFlags>(GST_MAP_READ | (cuda ? GST_MAP_CUDA : 0));
-  if (!gst_video_frame_map(&frame, &running.info, buffer, flags))
-    return Error{Fault::System, 0, "the buffer could not be mapped"};
-  const std::unique_ptr<GstVideoFrame, void (*)(GstVideoFrame*)> unmap(&frame,
-                                                                       gst_video_frame_unmap);
-  const Planes from = planes_of(frame, cuda ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
-  const Planes to = planes_at(running.placed, slot.memory.pointer(), CU_MEMORYTYPE_DEVICE);
-  const CUstream stream = running.stream->get();
-  const auto in_slot = [&slot](Result<void> result) -> Result<void> {
-    if (result)
-      return result;
-    return std::move(result.error()).with("slot " + std::to_string(slot.id));
-  };
-  if (!cuda) {
-    ++counters.uploaded;
-    ScopedContext scoped(*running.context);
-    return in_slot(running.uploads->enqueue(running.placed, from, to, stream));
-  }
-  auto done = take_event(running);
-  if (!done)
-    return std::move(done.error());
-  TRY(order_after_upstream(running, gst_buffer_peek_memory(buffer, 0)));
-  ++counters.copied;
-  Result<void> copied;
-  {
-    ScopedContext scoped(*running.context);
-    copied = copy_planes(running.placed, from, to, stream);
-  }
-  // Even a copy that stopped half way may still be reading.
-  const CUresult code = done->record(stream);
-  running.copying.push_back({gst_buffer_ref(buffer), std::move(*done)});
-  if (copied && code != CUDA_SUCCESS)
-    return cuda_error("event_record", code);
-  return in_slot(std::move(copied));
-}
 
 // The monotonic time at which the frame was captured, as the pipeline's clock has it.
 uint64_t capture_time(GstBaseSink* base, GstClockTime pts) {
@@ -668,8 +551,9 @@ GstFlowReturn prepare(GstBaseSink* base, Running& running, Counters& counters, G
       flow != GST_FLOW_OK)
     return flow;
   out.slot = slot_of(out.copy, *running.exporter);
-  out.stream = running.stream->get();
-  if (auto copied = copy_into(running, counters, buffer, *out.slot); !copied)
+  out.stream = running.copier->stream();
+  ++(SlotCopier::in_cuda_memory(buffer) ? counters.copied : counters.uploaded);
+  if (auto copied = running.copier->copy(buffer, *out.slot); !copied)
     return fail(base, "copy a frame", copied.error());
   return GST_FLOW_OK;
 }
@@ -694,7 +578,7 @@ GstFlowReturn render(GstBaseSink* base, GstBuffer* buffer) {
       return flow;
     running.waited = true;
   }
-  collect_copies(running);
+  running.copier->collect();
   tell_latency(base, running);
 
   Outgoing out;
